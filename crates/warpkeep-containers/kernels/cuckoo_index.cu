@@ -8,8 +8,8 @@ using namespace wk;
 
 // Threads of a block.
 constexpr u32 kThreads = 128;
-// Words of CuckooIndexRef::control.
-enum Control : u32 { kLength, kPending, kPlaced, kMarked, kHeld, kControlWords };
+// Words of CuckooIndexRef::control, behind the number of entries.
+enum Control : u32 { kPending = kCountWords, kPlaced, kMarked, kHeld, kControlWords };
 // How many entries a displacement moves, at most: 2 * 8 paths with one, 2 * 64 with two.
 constexpr u32 kMostMoves = 2;
 
@@ -25,6 +25,8 @@ struct Plan {
 
 struct Batch {
     CuckooIndexRef index;
+    // Without a plan: every operation is a run of its own, and there are no other columns of a plan. Null with one.
+    const u64* hashes;
     // As planned: operations on the same group make a run, which begins at each of `begins`.
     const u64* sorted;
     const u32* numbers;
@@ -43,9 +45,13 @@ struct Batch {
     u64 listed;
     // Runs that are not finished, in the same form.
     u64* pending;
+    // Where the number of runs is, if the host does not know it: then `runs` is the most that there can be.
+    const u32* runs_at;
     u32 code;
     // Whether to answer an operation that finds no cell; else its run waits for displacement.
     u32 refuses;
+
+    WK_DEVICE u64 all_runs() const { return runs_at ? load(runs_at) : runs; }
 };
 
 struct Search {
@@ -71,11 +77,10 @@ struct Whole {
     u64 cells;
 };
 
-// Adds the changes of all lanes of a warp to a word. All take part.
-WK_DEVICE void add_by_warp(u64* word, u64 change) {
-    Warp warp;
-    for (u32 bits = 1; bits < kWarp; bits <<= 1) change += warp.shfl_xor(change, bits);
-    if (lane() == 0 && change) fetch_add(word, change);
+// Counts the lanes of a warp for which something is so. All take part.
+WK_DEVICE void count_lanes(u64* word, bool is_so) {
+    u32 lanes = popc(Warp().ballot(is_so));
+    if (lane() == 0 && lanes) fetch_add(word, (u64)lanes);
 }
 
 // An operation of a batch.
@@ -85,7 +90,7 @@ struct Operation {
     u32 location;
 
     WK_DEVICE Operation(const Batch& p, u64 place) {
-        number = load(p.numbers + place);
+        number = p.hashes ? (u32)place : load(p.numbers + place);
         op = (IndexOp)(p.codes ? load(p.codes + number) : (u8)p.code);
         location = p.locations ? load(p.locations + number) : 0;
     }
@@ -117,12 +122,18 @@ struct Run {
 
     WK_DEVICE explicit Run(const Batch& p) : number(0), at(0), end(0), group{0, 0, 0}, change(0) {
         u64 i = global_index();
-        mine = i < (p.list ? p.listed : p.runs);
+        mine = i < (p.list ? p.listed : p.all_runs());
         if (!mine) return;
         u64 entry = p.list ? load(p.list + i) : i;
         number = (u32)entry;
+        if (p.hashes) {
+            at = number;
+            end = at + 1;
+            group = p.index.group(load(p.hashes + at));
+            return;
+        }
         at = p.list ? entry >> 32 : load(p.begins + number);
-        end = number + 1 < p.runs ? load(p.begins + number + 1) : p.count;
+        end = number + 1 < p.all_runs() ? load(p.begins + number + 1) : p.count;
         group = p.index.group_of_number(load(p.sorted + at));
     }
 
@@ -163,7 +174,6 @@ struct Run {
         bool is_pending = at < end;
         u64 place = append_by_warp(p.index.control + kPending, is_pending);
         if (is_pending) store(p.pending + place, (u64)number | at << 32);
-        add_by_warp(p.index.control + kLength, change);
     }
 };
 
@@ -245,13 +255,28 @@ struct Displacement {
     }
 };
 
-// The entries that match in the line of each lane. All lanes of a warp take part.
-WK_DEVICE void add_own_matches(const Lines& lines, u32 signature, IndexMatches& found) {
-    Line line = lines.own();
-    CuckooIndexRef::Bucket bucket;
-    for (u32 part = 0; part < kLineParts; part++) bucket.parts[part] = line.parts[part];
-    bucket.add_matches(signature, found);
-}
+// The buckets of each lane's group: both are read at once, four lanes read a bucket together. All lanes of a warp take part.
+struct OwnBuckets {
+    Lines first, second;
+
+    WK_DEVICE OwnBuckets(const CuckooIndexRef& index, const CuckooIndexRef::Group& group)
+        : first(Lines::at((const U128*)index.cells, (u32)group.first, kLineParts, kLineParts)),
+          second(Lines::at((const U128*)index.cells, (u32)group.second, kLineParts, kLineParts)) {}
+
+    WK_DEVICE IndexMatches matches(u32 signature) const {
+        IndexMatches found = IndexMatches::none();
+        add_matches(first, signature, found);
+        add_matches(second, signature, found);
+        return found;
+    }
+
+    static WK_DEVICE void add_matches(const Lines& lines, u32 signature, IndexMatches& found) {
+        Line line = lines.own();
+        CuckooIndexRef::Bucket bucket;
+        for (u32 part = 0; part < kLineParts; part++) bucket.parts[part] = line.parts[part];
+        bucket.add_matches(signature, found);
+    }
+};
 
 }  // namespace cuckoo_index
 
@@ -270,6 +295,50 @@ WK_KERNEL_OF(cuckoo_index_apply, cuckoo_index::Batch, cuckoo_index::kThreads) {
     Run run(p);
     while (run.at < run.end && run.step(p)) run.at++;
     run.finish(p);
+    p.index.length().add_sum_by_warp(run.change);
+}
+
+// A thread for each operation of a batch without a plan: all of them insert. Threads compete for empty cells only.
+WK_KERNEL_OF(cuckoo_index_insert, cuckoo_index::Batch, cuckoo_index::kThreads) {
+    using namespace cuckoo_index;
+    Run run(p);
+    OwnBuckets buckets(p.index, run.group);
+    u32 first = buckets.first.words_equal(0), second = buckets.second.words_equal(0);
+    bool added = false;
+    if (run.mine) {
+        Operation operation(p, run.at);
+        bool has_location = operation.location != kNoLocation;
+        if (!has_location) operation.answer(p, IndexStatus::BadLocation);
+        added = has_location && p.index.claim_of(run.group, operation.location, first, second);
+        if (added) operation.answer(p, IndexStatus::Inserted);
+        run.at += added || !has_location;
+    }
+    run.finish(p);
+    p.index.length().add_by_warp(added, false);
+}
+
+// A thread for each operation of a batch without a plan: all of them delete. Of several that delete the same entry one does. At least half of the entries
+// are in the first of their buckets, so the second one is read only for those that are not.
+WK_KERNEL_OF(cuckoo_index_erase, cuckoo_index::Batch, cuckoo_index::kThreads) {
+    using namespace cuckoo_index;
+    Run run(p);
+    u32 location = run.mine && p.locations ? load(p.locations + run.number) : 0;
+    u64 wanted = CuckooIndexRef::cell_of(run.group.signature, location);
+    bool gone = false;
+    for (u32 second = 0; second < 2; second++) {
+        bool goes_on = run.mine && !gone;
+        if (!Warp().any(goes_on)) break;
+        u64 bucket = second ? run.group.second : run.group.first;
+        Lines lines = Lines::wanted((const U128*)p.index.cells, goes_on ? (u32)bucket : kNoLine);
+        u32 had = lines.words_equal(wanted);
+        if (goes_on) gone = p.index.change_of(run.group, location, 0, second ? 0 : had, second ? had : 0);
+    }
+    if (run.mine) {
+        Operation operation(p, run.at);
+        if (gone) operation.answer(p, IndexStatus::Deleted, location);
+        else operation.answer(p, IndexStatus::Absent);
+    }
+    p.index.length().add_by_warp(false, gone);
 }
 
 // A thread for each listed run, whose next operation found no cell: displaces others for it, and for the insertions that follow it. Nothing is looked up,
@@ -292,7 +361,8 @@ WK_KERNEL_AT_ONCE(cuckoo_index_place, cuckoo_index::Batch, cuckoo_index::kThread
         run.at++;
     }
     run.finish(p);
-    add_by_warp(p.index.control + kPlaced, run.change);
+    p.index.length().add_sum_by_warp(run.change);
+    count_lanes(p.index.control + kPlaced, run.change > 0);
 }
 
 // A thread for each hash. Four of them read a bucket together.
@@ -300,13 +370,7 @@ WK_KERNEL_OF(cuckoo_index_search, cuckoo_index::Search, cuckoo_index::kThreads) 
     using namespace cuckoo_index;
     u64 i = global_index();
     CuckooIndexRef::Group group = p.index.group(i < p.count ? load(p.hashes + i) : 0);
-    // Both are under way at once.
-    const U128* first = (const U128*)p.index.cells;
-    Lines one = Lines::at(first, (u32)group.first, kLineParts, kLineParts);
-    Lines other = Lines::at(first, (u32)group.second, kLineParts, kLineParts);
-    IndexMatches found = IndexMatches::none();
-    add_own_matches(one, group.signature, found);
-    add_own_matches(other, group.signature, found);
+    IndexMatches found = OwnBuckets(p.index, group).matches(group.signature);
     if (i >= p.count) return;
     store(p.statuses + i, (u8)found.status());
     if (p.matches) store(p.matches + i, (u8)found.count);
@@ -338,8 +402,8 @@ WK_KERNEL_OF(cuckoo_index_verify, cuckoo_index::Whole, cuckoo_index::kThreads) {
     u64 i = global_index();
     u64 cell = i < p.cells ? load(p.index.cells + i) : 0;
     bool held = CuckooIndexRef::is_held(cell);
-    add_by_warp(p.index.control + kMarked, cell != 0 && !held);
-    add_by_warp(p.index.control + kHeld, held);
+    count_lanes(p.index.control + kMarked, cell != 0 && !held);
+    count_lanes(p.index.control + kHeld, held);
 }
 
 // The host has the same: src/cuckoo_index.
@@ -350,6 +414,7 @@ WK_AGREE(cuckoo_index_most_bits, wk::kIndexMostBits)
 WK_AGREE(cuckoo_index_no_location, wk::kNoLocation)
 WK_AGREE(cuckoo_index_spread, wk::kIndexSpread)
 WK_AGREE(cuckoo_index_control_words, cuckoo_index::kControlWords)
+WK_AGREE(cuckoo_index_count_words, wk::kCountWords)
 WK_AGREE(cuckoo_index_inserted, wk::IndexStatus::Inserted)
 WK_AGREE(cuckoo_index_replaced, wk::IndexStatus::Replaced)
 WK_AGREE(cuckoo_index_found, wk::IndexStatus::Found)

@@ -56,3 +56,20 @@ WK_KERNEL(cuckoo_index_calls_search_by_tile, cuckoo_index_calls::Calls) {
     store(p.matches + i, (u8)found.count);
     store(p.found + i, found.packed());
 }
+
+// Sixteen lanes for each hash: one of the first eight replaces its location, and the others search for it together meanwhile.
+WK_KERNEL(cuckoo_index_calls_replace_and_search, cuckoo_index_calls::Calls) {
+    using namespace cuckoo_index_calls;
+    u64 i = global_index() / (2 * kIndexCells);
+    bool mine = i < p.count, first = lane() % kIndexCells == 0;
+    u64 hash = mine ? load(p.hashes + i) : 0;
+    if (Tile<kIndexCells>::index() % 2 == 0) {
+        if (mine && first) p.index.replace(hash, load(p.olds + i), load(p.locations + i));
+        return;
+    }
+    IndexMatches found = p.index.search_by_tile(hash);
+    if (!mine || !first) return;
+    store(p.statuses + i, (u8)found.status());
+    store(p.matches + i, (u8)found.count);
+    store(p.found + i, found.packed());
+}

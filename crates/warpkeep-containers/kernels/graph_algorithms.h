@@ -26,11 +26,6 @@ struct Join {
     u64* changes;
 };
 
-struct Count {
-    GraphRef graph;
-    u64* triangles;
-};
-
 // PageRank in units of 2^-60: sums of whole numbers do not depend on their order.
 struct Rank {
     GraphRef graph;
@@ -39,6 +34,8 @@ struct Rank {
     u64* sums;
     // The ranks of vertices without edges.
     u64* dangling;
+    // The sum of the differences between the ranks of this round and those before.
+    u64* change;
     // The damping factor in units of 2^-64, and the rank that every vertex has at least.
     u64 damping;
     u64 base;
@@ -94,38 +91,6 @@ WK_DEVICE void shorten(const Join& p) {
     if (v < p.graph.vertices) store<Scope::Device, Order::Relaxed>(p.parents + v, root_of(p, (u32)v));
 }
 
-// A warp for each vertex: of each edge to a larger vertex, the common neighbours that are larger than both. Every triangle is counted once.
-WK_DEVICE void triangles(const Count& p) {
-    u64 number = global_warp();
-    if (number >= p.graph.vertices) return;
-    u32 own = (u32)number;
-    u64 count = 0;
-    for (auto edge = p.graph.neighbours(own, lane(), kWarp); edge.valid(); edge.next()) {
-        u32 other = edge.target();
-        if (other <= own) continue;
-        GraphVertex one = p.graph.vertex(own), two = p.graph.vertex(other);
-        // The neighbours of both that are larger than the other vertex.
-        u32 a = one.begin + lower_bound(p.graph.targets + one.begin, one.degree, other + 1), a_end = one.begin + one.degree;
-        u32 b = two.begin + lower_bound(p.graph.targets + two.begin, two.degree, other + 1), b_end = two.begin + two.degree;
-        // The longer list is searched for each of a much shorter one; lists of similar lengths are merged.
-        if (a_end - a > b_end - b) {
-            u32 begin = a, end = a_end;
-            a = b, a_end = b_end, b = begin, b_end = end;
-        }
-        bool searches = (u64)(a_end - a) * kWarp < b_end - b;
-        while (a < a_end && b < b_end) {
-            u32 wanted = load(p.graph.targets + a);
-            if (searches) b += lower_bound(p.graph.targets + b, b_end - b, wanted);
-            else
-                while (b < b_end && load(p.graph.targets + b) < wanted) b++;
-            count += b < b_end && load(p.graph.targets + b) == wanted;
-            a++;
-        }
-    }
-    sync_warp();
-    add_by_warp(p.triangles, count);
-}
-
 // A warp for each vertex: each of its edges brings an equal share of its rank to the target.
 WK_DEVICE void spread(const Rank& p) {
     u64 v = global_warp();
@@ -142,11 +107,15 @@ WK_DEVICE void spread(const Rank& p) {
 
 // A thread for each vertex: its rank of the next round. What vertices without edges have is shared by all.
 WK_DEVICE void settle(const Rank& p) {
-    u64 v = global_index();
-    if (v >= p.graph.vertices) return;
-    u64 sum = load(p.sums + v) + load(p.dangling) / p.graph.vertices;
-    store(p.ranks + v, p.base + mul_hi(p.damping, sum));
-    store(p.sums + v, 0);
+    u64 v = global_index(), change = 0;
+    if (v < p.graph.vertices) {
+        u64 sum = load(p.sums + v) + load(p.dangling) / p.graph.vertices, before = load(p.ranks + v);
+        u64 rank = p.base + mul_hi(p.damping, sum);
+        store(p.ranks + v, rank);
+        store(p.sums + v, 0);
+        change = rank > before ? rank - before : before - rank;
+    }
+    add_by_warp(p.change, change);
 }
 
 }  // namespace graph_algorithms

@@ -15,15 +15,28 @@ using namespace wk;
 constexpr u32 kThreads = 128;
 // The smallest block of edges.
 constexpr u32 kLeastCapacity = 4;
-// Lists longer than this are merged into a new block even if the old one has room: one warp would take too long.
+// Lists longer than this, and those with more runs, are merged into a new block even if the old one has room: one warp
+// would take too long.
 constexpr u32 kLongList = 2048;
+// In a large batch lists and segments that are no longer are worked by some lanes of a warp.
+constexpr u32 kShortList = 64;
 
 enum class Op : u8 { Insert = 0, Delete = 1 };
 enum class Status : u8 { Inserted = 1, Updated = 2, Deleted = 3, Absent = 4, Loop = 5 };
+// What works a segment: some lanes of a warp, a warp, or a thread for each edge and each run.
+enum Class : u32 { kShort, kMedium, kLong };
 // What the operations on an edge come to.
 enum Effect : u32 { kNothing, kAdd, kRemove, kReplace };
 // Sums that kernels of a batch count in.
-enum Control : u32 { kLargest, kLargestInserted, kAdded, kRemoved, kLoopsAdded, kLoopsRemoved, kNeeded, kMoved, kDead, kControlWords };
+enum Control : u32 {
+    // Those that kernels count in.
+    kLargest, kLargestInserted, kLoopsAdded, kLoopsRemoved, kMediums, kLongs,
+    // Those that a kernel stores when it has summed up.
+    kRuns, kAdded, kRemoved, kSegments, kNeeded, kMoved, kDead, kFrozenDead, kControlWords,
+};
+// Columns of sums: of runs, then of segments.
+constexpr u32 kRunSums = kSegments - kAdded + 1;
+constexpr u32 kSegmentSums = kFrozenDead - kNeeded + 1;
 
 struct Update {
     GraphRef graph;
@@ -31,7 +44,9 @@ struct Update {
     const u64* sorted;
     const u32* numbers;
     const u32* begins;
+    // How many there are; as long as the host does not know that, how many there can be, and where the number is.
     u64 runs;
+    const u32* runs_at;
     u64 entries;
     // For each operation, by number: what it does (if all do the same there is no column), the data of its edge, and its answer.
     const u8* codes;
@@ -48,15 +63,29 @@ struct Update {
     u32* effects;
     u32* added;
     u32* removed;
-    // For each segment: its first run; how many slots of its new block, and how many edges that move there, lie before those of this segment.
-    const u32* firsts;
+    // For each segment: its first run; how many slots of new blocks lie before its own, and how many edges of long
+    // lists that move. One more each.
+    u32* firsts;
     u32* needs;
     u32* moves;
+    // What works each segment, for each run its segment, and in a large batch the segments that a warp works.
+    u32* classes;
+    u32* owners;
+    u32* listed;
+    // In a large batch: columns of sums, one for each block of a kernel; each column begins `stride` words behind the
+    // one before.
+    u64* sums;
+    u64 stride;
     u64 segments;
+    u64 mediums;
     u64 moved;
     u64* control;
     // Where the new blocks begin.
     u64 pool_end;
+    // Blocks before this position belong to snapshots: they stay as they are.
+    u64 frozen;
+    // For each segment 1 if data of its edges is replaced; null if that does not matter.
+    u32* touched;
     u32 code;
     // Bits of a vertex in a key.
     u32 bits;
@@ -71,8 +100,10 @@ struct Expand {
     const u32* targets;
     const u8* codes;
     u64* sorted;
-    u32* numbers;
     u64* control;
+    // Vertices plus 1 up to this one are not looked for: of all operations, and of those that insert.
+    u64 named;
+    u64 inserted;
     u64 count;
     u32 code;
     u32 bits;
@@ -89,12 +120,16 @@ WK_DEVICE void add_by_warp(u64* to, u64 own) {
 
 WK_DEVICE void max_by_warp(u64* to, u64 own) {
     Warp warp;
+    if (!warp.any(own > 0)) return;
     for (u32 bit = kWarp / 2; bit > 0; bit /= 2) {
         u64 other = warp.shfl_xor(own, bit);
         own = other > own ? other : own;
     }
-    if (lane() == 0 && own) fetch_max(to, own);
+    if (lane() == 0) fetch_max(to, own);
 }
+
+// Blocks of a kernel with this many threads.
+WK_DEVICE u64 blocks_for(u64 threads) { return (threads + kThreads - 1) / kThreads; }
 
 // The last of `count` ascending numbers that is not greater than `wanted`; the first one is not.
 WK_DEVICE u32 owner_of(const u32* ascending, u64 count, u32 wanted) {
@@ -119,44 +154,58 @@ WK_DEVICE u32 capacity_for(u32 degree) {
 // The sort key of entries that change nothing: behind all others, because no vertex of the batch has all bits set.
 WK_DEVICE u64 dropped_key(u32 bits) { return ~0ull >> (64 - 2 * bits); }
 
-// The largest vertices of a batch plus 1: of all operations, and of those that insert.
-WK_DEVICE void largest(const Expand& p) {
-    u64 i = global_index(), any = 0, inserted = 0;
-    if (i < p.count) {
-        u32 source = load(p.sources + i), target = load(p.targets + i);
+// The largest vertices of a batch plus 1, beyond those that are not looked for. All threads of a warp take part.
+WK_DEVICE void find_largest(const Expand& p, u64 op, bool is_op) {
+    u64 any = 0, inserted = 0;
+    if (is_op) {
+        u32 source = load(p.sources + op), target = load(p.targets + op);
         any = (source > target ? source : target) + 1ull;
-        u32 code = p.codes ? load(p.codes + i) : p.code;
+        u32 code = p.codes ? load(p.codes + op) : p.code;
         bool dropped = p.drops_loops && source == target;
-        inserted = (Op)code == Op::Insert && !dropped ? any : 0;
+        inserted = (Op)code == Op::Insert && !dropped && any > p.inserted ? any : 0;
+        if (any <= p.named) any = 0;
     }
     max_by_warp(p.control + kLargest, any);
     max_by_warp(p.control + kLargestInserted, inserted);
 }
 
-// The sort keys of all entries. Those of dropped loops, and the second one of a loop that is kept, have a key behind all others.
+// A thread for each operation.
+WK_DEVICE void largest(const Expand& p) { find_largest(p, global_index(), global_index() < p.count); }
+
+// The sort keys of all entries. Those of dropped loops, and the second one of a loop that is kept, have a key behind
+// all others. If a vertex has too many bits, the keys mean nothing but have no more bits than others, and the largest
+// vertex tells.
 WK_DEVICE void expand(const Expand& p) {
-    u64 i = global_index();
-    if (i >= p.count << p.mirrored) return;
-    u64 op = i >> p.mirrored, source = load(p.sources + op), target = load(p.targets + op);
-    bool second = p.mirrored && i % 2;
-    u64 key = second ? target << p.bits | source : source << p.bits | target;
-    if (source == target && (p.drops_loops || second)) key = dropped_key(p.bits);
-    store(p.sorted + i, key);
-    store(p.numbers + i, (u32)i);
+    u64 i = global_index(), op = i >> p.mirrored;
+    bool is_entry = i < p.count << p.mirrored, second = p.mirrored && i % 2;
+    if (is_entry) {
+        u64 mask = (1ull << p.bits) - 1, source = load(p.sources + op) & mask, target = load(p.targets + op) & mask;
+        u64 key = second ? target << p.bits | source : source << p.bits | target;
+        if (source == target && (p.drops_loops || second)) key = dropped_key(p.bits);
+        store(p.sorted + i, key);
+    }
+    if (p.control) find_largest(p, op, is_entry && !second);
 }
 
-// A thread for each run, and one more: what its operations answer, and what they come to.
+WK_DEVICE u64 runs_of(const Update& p) { return p.runs_at ? load(p.runs_at) : p.runs; }
+
+// The source of a run; there is none for entries that change nothing.
+WK_DEVICE u32 source_of(const Update& p, u64 key) { return key == dropped_key(p.bits) ? ~0u : (u32)(key >> p.bits); }
+
+// A thread for each run, and one more: what its operations answer, and what they come to. In a large batch each block
+// counts what it has found.
 WK_DEVICE void resolve(const Update& p) {
-    u64 r = global_index();
+    u64 r = global_index(), runs = runs_of(p);
+    if (block_index() * (u64)kThreads > runs) return;
     u32 effect = kNothing;
-    bool loop = false;
-    if (r < p.runs) {
-        u64 at = load(p.begins + r), end = r + 1 < p.runs ? load(p.begins + r + 1) : p.entries;
+    bool loop = false, starts = false;
+    if (r < runs) {
+        u64 at = load(p.begins + r), end = r + 1 < runs ? load(p.begins + r + 1) : p.entries;
         u64 key = load(p.sorted + at), mask = ~0ull >> (64 - p.bits);
-        u32 source = (u32)(key >> p.bits), target = (u32)(key & mask);
+        u32 source = source_of(p, key), target = source == ~0u ? ~0u : (u32)(key & mask);
         u32 place = 0, winner = 0;
+        starts = r == 0 || source_of(p, load(p.sorted + at - 1)) != source;
         if (key == dropped_key(p.bits)) {
-            source = target = ~0u;
             for (; at < end && p.drops_loops; at++) store(p.statuses + (load(p.numbers + at) >> p.mirrored), (u8)Status::Loop);
         } else {
             loop = source == target;
@@ -189,14 +238,14 @@ WK_DEVICE void resolve(const Update& p) {
         store(p.winners + r, winner);
         store(p.effects + r, effect);
     }
-    if (r <= p.runs) {
-        store(p.added + r, (u32)(effect == kAdd));
-        store(p.removed + r, (u32)(effect == kRemove));
+    if (!p.drops_loops) {
+        add_by_warp(p.control + kLoopsAdded, loop && effect == kAdd);
+        add_by_warp(p.control + kLoopsRemoved, loop && effect == kRemove);
     }
-    add_by_warp(p.control + kAdded, effect == kAdd);
-    add_by_warp(p.control + kRemoved, effect == kRemove);
-    add_by_warp(p.control + kLoopsAdded, loop && effect == kAdd);
-    add_by_warp(p.control + kLoopsRemoved, loop && effect == kRemove);
+    if (!p.sums) return;
+    BlockCounts<kRunSums> counts((u32)(effect == kAdd) | (u32)(effect == kRemove) << 1 | (u32)starts << 2);
+    u32 list = thread_index();
+    if (list < kRunSums) store(p.sums + list * p.stride + block_index(), (u64)counts.of(counts.all, list));
 }
 
 // The runs of one vertex, when the effects are summed up.
@@ -210,7 +259,7 @@ struct Segment {
 
     WK_DEVICE Segment(const Update& p, u64 number) {
         first = load(p.firsts + number);
-        end = number + 1 < p.segments ? load(p.firsts + number + 1) : (u32)p.runs;
+        end = load(p.firsts + number + 1);
         source = load(p.sources + first);
         add = load(p.added + end) - load(p.added + first);
         remove = load(p.removed + end) - load(p.removed + first);
@@ -218,6 +267,11 @@ struct Segment {
     }
 
     WK_DEVICE u32 degree() const { return vertex.degree + add - remove; }
+    // As long as its vertex is not changed.
+    WK_DEVICE Class what_works_it() const {
+        u32 runs = end - first, more = vertex.degree > runs ? vertex.degree : runs;
+        return more > kLongList ? kLong : more > kShortList ? kMedium : kShort;
+    }
     // How many edges are added, or removed, before this run of the segment.
     WK_DEVICE u32 added_before(const Update& p, u32 run) const { return load(p.added + run) - load(p.added + first); }
     WK_DEVICE u32 removed_before(const Update& p, u32 run) const { return load(p.removed + run) - load(p.removed + first); }
@@ -228,130 +282,41 @@ struct Segment {
     }
 };
 
-// A thread for each segment, and one more: whether its list needs a new block.
-WK_DEVICE void measure(const Update& p) {
-    u64 i = global_index();
-    u32 need = 0, move = 0, dead = 0;
-    if (i < p.segments) {
-        Segment s(p, i);
+// What the lists of some segments need: slots of new blocks, the edges of long lists that move there, and slots that
+// are left. Sums of many segments can pass 2^32, and have to be exact all the same, so that a batch for which there are
+// too few slots is refused.
+struct Needs {
+    u64 slots = 0;
+    u64 moved = 0;
+    u64 dead = 0;
+    u64 frozen_dead = 0;
+    Class what_works_it = kShort;
+
+    WK_DEVICE Needs() {}
+    // Of the segment with this number.
+    WK_DEVICE Needs(const Update& p, u64 number) {
+        Segment s(p, number);
         u32 degree = s.degree();
-        bool changes = s.add || s.remove;
-        if (degree > s.vertex.capacity || (changes && degree && s.vertex.degree > kLongList)) {
-            need = capacity_for(degree);
-            move = s.vertex.degree;
+        bool changes = s.add || s.remove, touched = changes || (p.touched && load<Scope::Device, Order::Relaxed>(p.touched + number));
+        bool is_frozen = s.vertex.begin < p.frozen;
+        what_works_it = s.what_works_it();
+        bool moves = (is_frozen && touched) || (what_works_it == kLong && changes);
+        if (degree > s.vertex.capacity || (moves && degree)) {
+            slots = capacity_for(degree);
+            moved = what_works_it == kLong ? s.vertex.degree : 0;
             dead = s.vertex.capacity;
         } else if (changes && degree == 0) {
             dead = s.vertex.capacity;
         }
+        if (is_frozen) frozen_dead = dead;
     }
-    if (i <= p.segments) {
-        store(p.needs + i, need);
-        store(p.moves + i, move);
-    }
-    add_by_warp(p.control + kNeeded, need);
-    add_by_warp(p.control + kMoved, move);
-    add_by_warp(p.control + kDead, dead);
-}
 
-// The new block of a segment, or its old one.
-WK_DEVICE bool has_new_block(const Update& p, u64 segment) { return load(p.needs + segment + 1) != load(p.needs + segment); }
-WK_DEVICE u32 block_of(const Update& p, u64 segment, const GraphVertex& vertex) {
-    return has_new_block(p, segment) ? (u32)p.pool_end + load(p.needs + segment) : vertex.begin;
-}
-
-// An edge on its way to another position.
-struct Moving {
-    u32 target;
-    u32 weight;
-    u64 id;
-    u64 time;
-
-    WK_DEVICE Moving(const GraphRef& g, u32 at)
-        : target(load(g.targets + at)), weight(g.weights ? load(g.weights + at) : 0), id(g.ids ? load(g.ids + at) : 0),
-          time(g.times ? load(g.times + at) : 0) {}
-    WK_DEVICE void put(const GraphRef& g, u32 at) const {
-        store(g.targets + at, target);
-        if (g.weights) store(g.weights + at, weight);
-        if (g.ids) store(g.ids + at, id);
-        if (g.times) store(g.times + at, time);
+    WK_DEVICE void add(const Needs& other) {
+        slots += other.slots;
+        moved += other.moved;
+        dead += other.dead;
+        frozen_dead += other.frozen_dead;
     }
 };
-
-// A thread for each edge whose list has a new block: copies it to its new position.
-WK_DEVICE void relocate(const Update& p) {
-    u64 i = global_index();
-    if (i >= p.moved) return;
-    u32 segment = owner_of(p.moves, p.segments, (u32)i);
-    Segment s(p, segment);
-    u32 at = (u32)i - load(p.moves + segment);
-    Moving edge(p.graph, s.vertex.begin + at);
-    u32 run = s.run_of(p, edge.target);
-    if (s.removes(p, run, edge.target)) return;
-    edge.put(p.graph, block_of(p, segment, s.vertex) + at + s.added_before(p, run) - s.removed_before(p, run));
-}
-
-// A warp for each segment whose list stays in its block: closes the gaps of removed edges from the front, then makes room for added ones from the back. No edge
-// is overwritten before it was read.
-WK_DEVICE void shift(const Update& p) {
-    Warp warp;
-    u64 segment = global_warp();
-    if (segment >= p.segments || has_new_block(p, segment)) return;
-    Segment s(p, segment);
-    u32 begin = s.vertex.begin, left = s.vertex.degree - s.remove;
-    if (s.remove) {
-        u32 kept = 0;
-        for (u32 base = 0; base < s.vertex.degree; base += kWarp) {
-            bool mine = base + lane() < s.vertex.degree;
-            Moving edge(p.graph, begin + (mine ? base + lane() : base));
-            bool keeps = mine && !s.removes(p, s.run_of(p, edge.target), edge.target);
-            u32 keeping = warp.ballot(keeps);
-            warp.sync();
-            if (keeps) edge.put(p.graph, begin + kept + popc(keeping & ((1u << lane()) - 1)));
-            kept += popc(keeping);
-            warp.sync();
-        }
-    }
-    if (!s.add) return;
-    for (u32 base = (left + kWarp - 1) / kWarp * kWarp; base > 0;) {
-        base -= kWarp;
-        bool mine = base + lane() < left;
-        Moving edge(p.graph, begin + (mine ? base + lane() : base));
-        u32 before = mine ? s.added_before(p, s.run_of(p, edge.target)) : 0;
-        // Edges in front of all added ones stay.
-        bool some = warp.any(before > 0);
-        warp.sync();
-        if (before) edge.put(p.graph, begin + base + lane() + before);
-        warp.sync();
-        if (!some) return;
-    }
-}
-
-// A thread for each run that adds an edge or replaces its data, when all other edges are in their positions.
-WK_DEVICE void put(const Update& p) {
-    u64 r = global_index();
-    if (r >= p.runs) return;
-    u32 effect = load(p.effects + r);
-    if (effect != kAdd && effect != kReplace) return;
-    u32 segment = owner_of(p.firsts, p.segments, (u32)r);
-    Segment s(p, segment);
-    u32 to = block_of(p, segment, s.vertex) + load(p.places + r) + s.added_before(p, (u32)r) - s.removed_before(p, (u32)r);
-    u32 op = load(p.winners + r);
-    store(p.graph.targets + to, load(p.targets + r));
-    if (p.graph.weights) store(p.graph.weights + to, p.weights ? load(p.weights + op) : 0x3f800000u);
-    if (p.graph.ids) store(p.graph.ids + to, p.ids ? load(p.ids + op) : 0);
-    if (p.graph.times) store(p.graph.times + to, p.times ? load(p.times + op) : 0);
-}
-
-// A thread for each segment: its vertex has the new list.
-WK_DEVICE void commit(const Update& p) {
-    u64 i = global_index();
-    if (i >= p.segments) return;
-    Segment s(p, i);
-    if (s.source == ~0u || !(s.add || s.remove)) return;
-    GraphVertex changed{block_of(p, i, s.vertex), s.degree(), s.vertex.capacity};
-    if (has_new_block(p, i)) changed.capacity = load(p.needs + i + 1) - load(p.needs + i);
-    if (changed.degree == 0) changed = GraphVertex{0, 0, 0};
-    store(p.graph.records + s.source, changed.record());
-}
 
 }  // namespace graph_batch

@@ -1,34 +1,56 @@
-// Neighbour sampling: a thread chooses edges of a vertex. The CPU form, src/graph/pick.rs, computes the same numbers in the same order and gives the same samples.
+// Neighbour sampling: chooses edges of vertices. The CPU form, src/graph/pick.rs, computes the same numbers in the same order and gives the same samples. The host's side is
+// src/graph/sample_device.rs.
 #pragma once
-#include "warpkeep/graph.h"
+#include "graph_batch.h"
 #include "warpkeep/hash.h"
 
 namespace graph_sampling {
 
 using namespace wk;
 
+// The target of an edge that there is not.
+constexpr u32 kNoVertex = ~0u;
+
 enum class Pick : u32 { Uniform = 0, Weighted = 1, Last = 2 };
 
-struct Sample {
+struct Choose {
     GraphRef graph;
     const u32* vertices;
-    // The first and the last time that edges of each vertex may have; null if any.
-    const u64* from;
-    const u64* until;
-    // For each vertex: how many edges it has in the sample, and room for `most` of each of these.
+    // The times of the seeds, null if edges of any time may be chosen; and for each vertex the seed that it was found from, null if they are the seeds.
+    const u64* seed_times;
+    const u32* batch;
+    // For each vertex where its places begin, and one more: before they are summed up, how many it needs. Null if each has `most`.
+    u32* room;
+    // How many edges each vertex has, and one more. Null if the caller does not need it.
     u32* counts;
+    // For each vertex where its edges begin in the columns, and one more. Null if each vertex has room for `most` edges, and those that it does not have are blank.
+    const u32* begins;
+    // For each place the position of an edge in the list of its vertex, and the key that it was chosen by.
     u32* places;
     u64* keys;
+    // The columns: numbers of vertices from `first_row` on, and the data of their edges. Null if they are not wanted.
+    u32* rows;
     u32* targets;
     u64* ids;
     u64* times;
+    // The sum of all places.
+    u64* total;
     u64 count;
     u64 seed;
     u64 hop;
+    u64 window;
+    u64 first_row;
     u32 most;
     Pick pick;
     u32 replaces;
-    u32 reserved;
+    // 1 if edges are earlier than the time of the seed; if they are not older than the window.
+    u32 is_strict;
+    u32 has_window;
+    // Room in the columns, if vertices have as many edges as they have.
+    u32 places_end;
+
+    // Whether all edges may be chosen, and all alike.
+    WK_DEVICE bool takes_any() const { return !seed_times && pick == Pick::Uniform; }
 };
 
 // Random numbers that depend on the seed, the hop, the vertex's position in the hop and their own number alone.
@@ -73,17 +95,45 @@ WK_DEVICE u64 negative_log2(u64 r) {
     return ((u64)(zeros + 1) << 32) - fraction;
 }
 
+// A number below a limit: what `reduce` gives, with two products.
+WK_DEVICE u32 below(u64 number, u32 limit) {
+    return (u32)(((number >> 32) * limit + ((number & 0xffffffff) * limit >> 32)) >> 32);
+}
+
+// The first and the last time that edges may have. If the first is after the last there is none.
+struct Bounds {
+    i64 from;
+    i64 until;
+
+    WK_DEVICE Bounds(const Choose& p, u64 item) : from((i64)(1ull << 63)), until((i64)~(1ull << 63)) {
+        if (!p.seed_times) return;
+        i64 least = from, most = until, time = (i64)load(p.seed_times + (p.batch ? load(p.batch + item) : (u32)item));
+        // The distance from the least number is never negative.
+        if (p.has_window && (u64)time - (u64)least > p.window) from = (i64)((u64)time - p.window);
+        if (!p.is_strict) {
+            until = time;
+        } else if (time == least) {
+            from = most;
+            until = least;
+        } else {
+            until = time - 1;
+        }
+    }
+};
+
 // The edges of a vertex that may be chosen.
 struct Candidates {
-    const Sample& p;
+    const Choose& p;
     GraphVertex vertex;
-    u64 item;
+    Bounds bounds;
+
+    WK_DEVICE Candidates(const Choose& p, u64 item) : p(p), vertex(p.graph.vertex(load(p.vertices + item))), bounds(p, item) {}
 
     // 0 if the edge may not be chosen.
     WK_DEVICE double weight(u32 at) const {
-        if (p.from) {
+        if (p.seed_times) {
             i64 time = (i64)load(p.graph.times + vertex.begin + at);
-            if (time < (i64)load(p.from + item) || time > (i64)load(p.until + item)) return 0;
+            if (time < bounds.from || time > bounds.until) return 0;
         }
         if (p.pick != Pick::Weighted) return 1;
         double weight = weight_of(load(p.graph.weights + vertex.begin + at));
@@ -98,14 +148,89 @@ struct Candidates {
     }
 };
 
+// The columns have an edge of a vertex, the one at this position in its list.
+WK_DEVICE void put(const Choose& p, u64 item, const GraphVertex& vertex, u64 to, u32 place) {
+    u64 at = vertex.begin + (u64)place;
+    store(p.targets + to, load(p.graph.targets + at));
+    if (p.rows) store(p.rows + to, (u32)(p.first_row + item));
+    if (p.ids) store(p.ids + to, load(p.graph.ids + at));
+    if (p.times) store(p.times + to, load(p.graph.times + at));
+}
+
+// The columns have no edge there.
+WK_DEVICE void blank(const Choose& p, u64 to) {
+    store(p.targets + to, kNoVertex);
+    if (p.ids) store(p.ids + to, 0);
+    if (p.times) store(p.times + to, 0);
+}
+
+WK_DEVICE u64 place_of(const Choose& p, u64 item) { return p.room ? load(p.room + item) : item * p.most; }
+
+// A thread for each vertex, and one more: how many places it needs.
+WK_DEVICE void allot(const Choose& p) {
+    u64 i = global_index();
+    u32 degree = i < p.count ? p.graph.degree(load(p.vertices + i)) : 0, most = i < p.count ? p.most : 0;
+    u32 needed = p.replaces && p.pick != Pick::Last ? (degree ? most : 0) : (degree < most ? degree : most);
+    if (i <= p.count) store(p.room + i, needed);
+    if (p.total) graph_batch::add_by_warp(p.total, needed);
+}
+
+// With replacement, of edges that are all candidates: a thread for each place, so that neighbouring threads read one list and write neighbouring edges.
+WK_DEVICE void choose_any(const Choose& p) {
+    u64 i = global_index();
+    if (i >= p.count * p.most) return;
+    // All places of a call have 32 bits, and so has the division.
+    u32 item = (u32)i / p.most, number = (u32)i - item * p.most;
+    GraphVertex vertex = p.graph.vertex(load(p.vertices + item));
+    if (number == 0 && p.counts) store(p.counts + item, vertex.degree ? p.most : 0);
+    if (vertex.degree) {
+        u64 to = p.begins ? load(p.begins + item) + (u64)number : i;
+        put(p, item, vertex, to, below(Random(p.seed, p.hop, item).draw(number), vertex.degree));
+    } else if (!p.begins) {
+        blank(p, i);
+    }
+}
+
+// Without replacement, of edges that are all candidates, 32 a vertex at most: Floyd's algorithm, with a lane for each place and as many vertices as fit into a warp.
+WK_DEVICE void choose_some(const Choose& p) {
+    Warp warp;
+    u32 each = kWarp / p.most, own = lane() / p.most, number = lane() - own * p.most, first = own * p.most;
+    u64 item = global_warp() * each + own;
+    bool mine = own < each && item < p.count;
+    GraphVertex vertex = mine ? p.graph.vertex(load(p.vertices + item)) : GraphVertex{0, 0, 0};
+    u32 count = vertex.degree < p.most ? vertex.degree : p.most, place = number;
+    bool draws = vertex.degree > p.most;
+    if (warp.any(draws)) {
+        // A place is the number that was drawn, or the last candidate of its turn if that number is taken.
+        u32 least = vertex.degree - p.most, last = least + number, drawn = 0;
+        if (draws) drawn = below(Random(p.seed, p.hop, item).draw(number), last + 1);
+        u32 same = warp.match_any(draws ? (u64)own << 32 | drawn : 1ull << 63 | lane());
+        bool taken = draws && (same & ((1u << lane()) - 1));
+        // It is taken as well if it is the last candidate of an earlier turn, and that turn's number was taken.
+        bool waits = draws && !taken && drawn >= least && drawn < last;
+        u32 turn = first + drawn - least;
+        for (bool goes_on = warp.any(waits); goes_on;) {
+            u32 all = warp.ballot(taken);
+            bool becomes = waits && all >> turn % kWarp & 1;
+            if (becomes) {
+                taken = true;
+                waits = false;
+            }
+            goes_on = warp.any(becomes);
+        }
+        if (draws) place = taken ? last : drawn;
+    }
+    if (!mine) return;
+    if (number == 0 && p.counts) store(p.counts + item, count);
+    u64 to = p.begins ? load(p.begins + item) + (u64)number : item * p.most + number;
+    if (number < count) put(p, item, vertex, to, place);
+    else if (!p.begins) blank(p, to);
+}
+
 // Without replacement, of edges that are all candidates: Floyd's algorithm.
 WK_DEVICE u32 pick_some(u32* places, u32 degree, u32 most, const Random& random) {
-    if (degree <= most) {
-        for (u32 i = 0; i < degree; i++) store(places + i, i);
-        return degree;
-    }
     for (u32 i = 0; i < most; i++) {
-        u32 last = degree - most + i, chosen = (u32)reduce(random.draw(i), last + 1ull);
+        u32 last = degree - most + i, chosen = below(random.draw(i), last + 1);
         for (u32 other = 0; other < i; other++) {
             if (load(places + other) == chosen) {
                 chosen = last;
@@ -155,31 +280,135 @@ WK_DEVICE u32 pick_repeatedly(const Candidates& list, u32* places, u32 most, con
     return most;
 }
 
-// A thread for each vertex.
-WK_DEVICE void sample(const Sample& p) {
+// Whether the places of a vertex are its whole list, and not written down.
+WK_DEVICE bool takes_all(const Choose& p, u32 degree) { return p.takes_any() && degree <= p.most; }
+
+// A thread for each vertex, and one more: finds the places of its edges.
+WK_DEVICE void stage(const Choose& p) {
     u64 i = global_index();
+    if (i == p.count && p.room) store(p.counts + i, 0);
     if (i >= p.count) return;
-    Candidates list{p, p.graph.vertex(load(p.vertices + i)), i};
+    Candidates list(p, i);
     Random random(p.seed, p.hop, i);
-    u32 *places = p.places + i * p.most, count, degree = list.vertex.degree;
-    bool all = !p.from && p.pick == Pick::Uniform;
-    if (all && p.replaces) {
-        count = degree ? p.most : 0;
-        for (u32 j = 0; j < count; j++) store(places + j, (u32)reduce(random.draw(j), degree));
-    } else if (all) {
-        count = pick_some(places, degree, p.most, random);
-    } else if (p.replaces && p.pick != Pick::Last) {
-        count = pick_repeatedly(list, places, p.most, random);
+    u64 room = place_of(p, i);
+    u32 *places = p.places + room, count, degree = list.vertex.degree;
+    bool whole = takes_all(p, degree);
+    if (whole) count = degree;
+    else if (p.takes_any()) count = pick_some(places, degree, p.most, random);
+    else if (p.replaces && p.pick != Pick::Last) count = pick_repeatedly(list, places, p.most, random);
+    else count = pick_smallest(list, places, p.keys + room, p.most, random);
+    if (p.counts) store(p.counts + i, count);
+    if (p.room) return;
+    for (u32 j = 0; j < p.most; j++) {
+        if (j < count) put(p, i, list.vertex, room + j, whole ? j : load(places + j));
+        else blank(p, room + j);
+    }
+}
+
+// The place that this lane of a warp chose is stored, or its edge is.
+WK_DEVICE void keep(const Choose& p, const Candidates& list, u64 item, u32 count, u32 place) {
+    if (lane() == 0 && p.counts) store(p.counts + item, count);
+    if (lane() >= p.most) return;
+    u64 to = place_of(p, item) + lane();
+    if (lane() >= count) {
+        if (!p.room) blank(p, to);
+    } else if (p.room) {
+        store(p.places + to, place);
     } else {
-        count = pick_smallest(list, places, p.keys + i * p.most, p.most, random);
+        put(p, item, list.vertex, to, place);
     }
-    store(p.counts + i, count);
-    for (u32 j = 0; j < count; j++) {
-        u64 at = list.vertex.begin + (u64)load(places + j), to = i * p.most + j;
-        store(p.targets + to, load(p.graph.targets + at));
-        if (p.ids) store(p.ids + to, load(p.graph.ids + at));
-        if (p.times) store(p.times + to, load(p.graph.times + at));
+}
+
+WK_DEVICE double number_of(u64 bits) {
+#if WK_ON_GPU
+    return __longlong_as_double((i64)bits);
+#else
+    double number;
+    __builtin_memcpy(&number, &bits, sizeof number);
+    return number;
+#endif
+}
+
+// What pick_smallest does, by a warp: each lane holds one of the places, in the order of their keys.
+WK_DEVICE u32 hold_smallest(const Candidates& list, u32& place, const Random& random) {
+    Warp warp;
+    const Choose& p = list.p;
+    u64 held = ~0ull, worst = ~0ull;
+    u32 count = 0;
+    for (u32 base = 0; base < list.vertex.degree; base += kWarp) {
+        u32 at = base + lane();
+        double weight = at < list.vertex.degree ? list.weight(at) : 0;
+        u64 key = weight != 0 ? list.key(at, weight, random) : ~0ull;
+        u32 better = warp.ballot(weight != 0 && (count < p.most || key < worst));
+        for (; better; better &= better - 1) {
+            u32 from = ffs(better) - 1;
+            u64 next = warp.shfl(key, from);
+            if (count == p.most && next >= worst) continue;
+            // Of equal keys the first one stays in front.
+            u32 to = popc(warp.ballot(lane() < count && held <= next));
+            u64 above = warp.shfl(held, lane() - 1);
+            u32 place_above = warp.shfl(place, lane() - 1);
+            if (lane() > to) {
+                held = above;
+                place = place_above;
+            } else if (lane() == to) {
+                held = next;
+                place = base + from;
+            }
+            if (count < p.most) count++;
+            worst = warp.shfl(held, p.most - 1);
+        }
+        if (list.vertex.degree - base <= kWarp) break;
     }
+    return count;
+}
+
+// What pick_repeatedly does, by a warp: each lane draws one place, and all read the list together. Weights are added in the order of the list.
+WK_DEVICE u32 hold_repeatedly(const Candidates& list, u32& place, const Random& random) {
+    Warp warp;
+    u32 degree = list.vertex.degree;
+    double total = 0, reached = 0, wanted = 0;
+    for (u32 pass = 0; pass < 2; pass++) {
+        for (u32 base = 0; base < degree; base += kWarp) {
+            u32 at = base + lane();
+            double weight = at < degree ? list.weight(at) : 0;
+            for (u32 some = warp.ballot(weight != 0); some; some &= some - 1) {
+                u32 from = ffs(some) - 1;
+                if (pass && reached <= wanted) place = base + from;
+                reached += number_of(warp.shfl(bits_of(weight), from));
+            }
+            if (degree - base <= kWarp) break;
+            if (pass && warp.all(lane() >= list.p.most || reached > wanted)) break;
+        }
+        if (reached == 0) return 0;
+        if (pass) break;
+        total = reached;
+        wanted = (double)(random.draw(lane()) >> 11) * 0x1p-53 * total;
+        reached = 0;
+    }
+    return list.p.most;
+}
+
+// As `stage`, a warp for each vertex, and one more. There are 32 edges a vertex at most, and not all edges are candidates alike.
+WK_DEVICE void stage_by_warp(const Choose& p) {
+    u64 i = global_warp();
+    if (i == p.count && p.room && lane() == 0) store(p.counts + i, 0);
+    if (i >= p.count) return;
+    Candidates list(p, i);
+    Random random(p.seed, p.hop, i);
+    u32 place = 0;
+    bool repeats = p.replaces && p.pick != Pick::Last;
+    u32 count = repeats ? hold_repeatedly(list, place, random) : hold_smallest(list, place, random);
+    keep(p, list, i, count, place);
+}
+
+// A thread for each edge, when all places are found and counted.
+WK_DEVICE void fetch(const Choose& p) {
+    u64 i = global_index();
+    if (i >= p.places_end || i >= load(p.begins + p.count)) return;
+    u32 item = graph_batch::owner_of(p.begins, p.count, (u32)i), number = (u32)i - load(p.begins + item);
+    GraphVertex vertex = p.graph.vertex(load(p.vertices + item));
+    put(p, item, vertex, i, takes_all(p, vertex.degree) ? number : load(p.places + place_of(p, item) + number));
 }
 
 }  // namespace graph_sampling

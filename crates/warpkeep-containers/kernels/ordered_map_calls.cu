@@ -1,5 +1,5 @@
-// Kernels that use warpkeep/ordered_map.h as the kernels of others may: for tests.
-#include "warpkeep/ordered_map.h"
+// Kernels that use warpkeep/ordered_map.h and warpkeep/ordered_writer.h as the kernels of others may: for tests.
+#include "warpkeep/ordered_writer.h"
 
 namespace ordered_map_calls {
 
@@ -34,4 +34,61 @@ WK_KERNEL(ordered_map_calls_read, ordered_map_calls::Params) {
     u64 sum = 0;
     for (; above.is_valid() && above.key() <= end; above.next()) sum += above.value();
     store(p.sums + i, sum);
+}
+
+namespace ordered_map_calls {
+
+// A byte for each operation: what it does.
+template <class K, class V> struct Changes {
+    OrderedWriterRef<K, V> map;
+    const u8* codes;
+    const K* keys;
+    const V* operands;
+    u8* statuses;
+    V* before;
+    // When each operation began and ended: numbers that rise.
+    u64* times;
+    u64* clock;
+    u64 count;
+    // Operations that a thread works one after the other.
+    u64 each;
+};
+
+template <class K, class V> WK_DEVICE void change(const Changes<K, V>& p) {
+    for (u64 i = global_index() * p.each, end = i + p.each; i < end && i < p.count; i++) {
+        V before = 0;
+        if (p.times) store(p.times + 2 * i, fetch_add<Scope::Device, Order::AcqRel>(p.clock, 1ull));
+        OrderedStatus status = p.map.run((OrderedOp)load(p.codes + i), load(p.keys + i), load(p.operands + i), before);
+        if (p.times) store(p.times + 2 * i + 1, fetch_add<Scope::Device, Order::AcqRel>(p.clock, 1ull));
+        store(p.statuses + i, (u8)status);
+        store(p.before + i, before);
+    }
+}
+
+using ChangesU32 = Changes<u32, u32>;
+using ChangesU64 = Changes<u64, u64>;
+using ChangesU128 = Changes<U128, u64>;
+
+}  // namespace ordered_map_calls
+
+WK_KERNEL_OF(ordered_map_calls_change_u32, ordered_map_calls::ChangesU32, 128) { ordered_map_calls::change(p); }
+WK_KERNEL_OF(ordered_map_calls_change_u64, ordered_map_calls::ChangesU64, 128) { ordered_map_calls::change(p); }
+WK_KERNEL_OF(ordered_map_calls_change_u128, ordered_map_calls::ChangesU128, 128) { ordered_map_calls::change(p); }
+
+namespace ordered_map_calls {
+
+struct Events {
+    OrderedWriterRef<u64, u64> map;
+    const u64* events;
+    u8* statuses;
+    u64 count;
+};
+
+}  // namespace ordered_map_calls
+
+// Counts events: a thread for each.
+WK_KERNEL_OF(ordered_map_calls_count_events, ordered_map_calls::Events, 128) {
+    using namespace ordered_map_calls;
+    u64 i = global_index(), before;
+    if (i < p.count) store(p.statuses + i, (u8)p.map.upsert(OrderedOp::Add, load(p.events + i), 1, before));
 }

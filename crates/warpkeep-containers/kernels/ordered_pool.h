@@ -1,6 +1,9 @@
 // The leaves of an ordered map that no version uses any more, and whether all leaves and a directory are sound. The host's side is src/ordered_map.
 #pragma once
-#include "ordered_write.h"
+#include "ordered_fill.h"
+#include "ordered_finish.h"
+#include "ordered_mixed.h"
+#include "ordered_range.h"
 #include "warpkeep/append.h"
 
 namespace ordered_map {
@@ -93,6 +96,8 @@ template <class K, class V> WK_DEVICE void verify(const Verify<K, V>& p) {
     p.expect(load((const u64*)leaf.at + 1) <= p.version, kMiscounted);
     if (leaf.count == 0 || leaf.count > kLeafPairs) return;
     for (u32 slot = 1; slot < leaf.count; slot++) p.expect(leaf.key(slot - 1) < leaf.key(slot), kUnordered);
+    // A search does not read how many pairs there are.
+    for (u32 slot = leaf.count; slot < kLeafPairs; slot++) p.expect(leaf.key(slot) == largest_key<K>(), kUnordered);
     K separator = load(map.separators + i);
     p.expect(i > 0 || separator == K{}, kMisplaced);
     p.expect(leaf.key(0) >= separator, kMisplaced);
@@ -111,13 +116,16 @@ template <class K, class V> struct Params {
     using Plan = ordered_map::Plan<K>;
     using Work = ordered_map::Work<K, V>;
     using Gather = ordered_map::Gather<K, V>;
-    using Groups = ordered_map::Groups<K, V>;
+    using Size = ordered_map::Size<K, V>;
     using Rewrite = ordered_map::Rewrite<K, V>;
     using Keep = ordered_map::Keep<K, V>;
-    using Levels = ordered_map::Levels<K>;
     using Merge = ordered_map::Merge<K, V>;
     using Sweep = ordered_map::Sweep;
     using Verify = ordered_map::Verify<K, V>;
+    using Fill = ordered_map::Fill<K, V>;
+    using KeyOrder = ordered_map::KeyOrder<K>;
+    using Finish = ordered_map::Finish<K, V>;
+    using WriterRef = OrderedWriterRef<K, V>;
 };
 
 }  // namespace ordered_map
@@ -127,22 +135,38 @@ template <class K, class V> struct Params {
     WK_KERNEL_OF(prefix##_find, Params::Find, ordered_map::kThreads) { ordered_map::find(p); }                   \
     WK_KERNEL_OF(prefix##_find_cached, Params::Find, ordered_map::kCachingThreads) { ordered_map::find_cached(p); }\
     WK_KERNEL_OF(prefix##_near, Params::Near, ordered_map::kThreads) { ordered_map::near(p); }                   \
+    WK_KERNEL_OF(prefix##_near_cached, Params::Near, ordered_map::kCachingThreads) { ordered_map::near_cached(p); }\
     WK_KERNEL_OF(prefix##_ranges, Params::Reads, ordered_map::kThreads) { ordered_map::ranges(p); }              \
-    WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 5) { ordered_map::read(p); }          \
+    WK_KERNEL_OF(prefix##_ranges_cached, Params::Reads, ordered_map::kCachingThreads) { ordered_map::ranges_cached(p); }\
+    WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 8) { ordered_map::read(p); }          \
     WK_KERNEL_OF(prefix##_rank, Params::Ranks, ordered_map::kThreads) { ordered_map::rank(p); }                  \
     WK_KERNEL_OF(prefix##_select, Params::Ranks, ordered_map::kThreads) { ordered_map::select(p); }              \
     WK_KERNEL_OF(prefix##_retrieve, Params::Retrieve, ordered_map::kThreads) { ordered_map::retrieve(p); }       \
     WK_KERNEL_OF(prefix##_plan, Params::Plan, ordered_map::kThreads) { ordered_map::plan(p); }                   \
     WK_KERNEL_OF(prefix##_work, Params::Work, ordered_map::kThreads) { ordered_map::work(p); }                   \
     WK_KERNEL_OF(prefix##_gather, Params::Gather, ordered_map::kThreads) { ordered_map::gather(p); }             \
-    WK_KERNEL_OF(prefix##_size, Params::Groups, ordered_map::kThreads) { ordered_map::size(p); }                 \
+    WK_KERNEL_OF(prefix##_size, Params::Size, ordered_map::kThreads) { ordered_map::size(p); }                 \
     WK_KERNEL_OF(prefix##_rewrite, Params::Rewrite, ordered_map::kThreads) { ordered_map::rewrite(p); }          \
     WK_KERNEL_OF(prefix##_keep, Params::Keep, ordered_map::kThreads) { ordered_map::keep(p); }                   \
-    WK_KERNEL_OF(prefix##_raise_levels, Params::Levels, ordered_map::kThreads) { ordered_map::raise_levels(p); } \
     WK_KERNEL_OF(prefix##_find_merges, Params::Merge, ordered_map::kThreads) { ordered_map::find_merges(p); }    \
     WK_KERNEL_OF(prefix##_merge, Params::Merge, ordered_map::kThreads) { ordered_map::merge(p); }                \
     WK_KERNEL_OF(prefix##_sweep, Params::Sweep, ordered_map::kThreads) { ordered_map::sweep(p); }                \
     WK_KERNEL_OF(prefix##_verify, Params::Verify, ordered_map::kThreads) { ordered_map::verify(p); }             \
+    WK_KERNEL_OF(prefix##_fill, Params::Fill, ordered_map::kThreads) { ordered_map::fill(p); }                   \
+    WK_KERNEL_OF(prefix##_check_order, Params::KeyOrder, ordered_map::kThreads) { ordered_map::check_order(p); } \
+    WK_KERNEL_OF(prefix##_settle, Params::Finish, ordered_map::kThreads) { ordered_map::settle(p); }             \
+    WK_KERNEL_OF(prefix##_list_nodes, Params::Finish, ordered_map::kThreads) { ordered_map::list_nodes(p); }     \
+    WK_KERNEL_OF(prefix##_find_changed, Params::Finish, ordered_map::kThreads) { ordered_map::find_changed(p); } \
+    WK_KERNEL_OF(prefix##_keep_unchanged, Params::Finish, ordered_map::kThreads) { ordered_map::keep_unchanged(p); } \
+    WK_KERNEL_OF(prefix##_list_leaves, Params::Finish, ordered_map::kThreads) { ordered_map::list_leaves(p); }   \
+    WK_AGREE(prefix##_split_pairs, ordered_map::kSplitPairs)                                                     \
+    WK_AGREE(prefix##_leaf_writers, ordered_map::kLeafWriters)                                                   \
+    WK_AGREE(prefix##_keep_leaves, ordered_map::kKeepLeaves)                                                     \
+    WK_AGREE(prefix##_batch_totals, ordered_map::kBatchTotals)                                                   \
+    WK_AGREE(prefix##_order_each, ordered_map::kOrderEach)                                                       \
+    WK_AGREE(prefix##_writer_ref_bytes, sizeof(Params::WriterRef))                                               \
+    WK_AGREE(prefix##_node_stripes, wk::kNodeStripes)                                                            \
+    WK_AGREE(prefix##_stripe_words, wk::kStripeWords)                                                            \
     WK_AGREE(prefix##_ref_bytes, sizeof(Params::Ref))                                                            \
     WK_AGREE(prefix##_leaf_bytes, Params::Ref::kLeafBytes)                                                       \
     WK_AGREE(prefix##_leaf_pairs, wk::kLeafPairs)                                                                \

@@ -1,5 +1,4 @@
-// Reads of an ordered map: of one of its versions alone, and in a mixed batch, where a read sees the version before the batch and the batch's operations
-// before its own. The host's side is src/ordered_map.
+// Reads of one version of an ordered map, and what a mixed batch has for its reads. The host's side is src/ordered_map.
 #pragma once
 #include "warpkeep/ordered_map.h"
 
@@ -20,120 +19,31 @@ template <class K, class V> struct SortedBatch {
     const u32* numbers;
     // Where the runs of operations on one key begin.
     const u32* begins;
-    // Whether the key is there after an operation, and its value.
+    // Of each operation the number of its run, and whether the key is there after it, with which value. Null if no
+    // operation concerns other keys.
+    u32* owners;
     u8* present;
     V* values;
-    // For each run, what work() says of its key: kWasThere is set if the key was there before the batch.
+    // For each run, what work() says of its key: the number of its leaf, and the slot, with kWasThere if the key was
+    // there before the batch.
+    const u32* leaves;
     const u32* slots;
+    // How many runs there are, or null if `runs` says it. Otherwise there are no more than that.
+    const u32* runs_at;
     u64 runs;
     u64 count;
+
+    // The same with the number of its runs.
+    WK_DEVICE SortedBatch counted() const {
+        SortedBatch its = *this;
+        if (runs_at) its.runs = load(runs_at);
+        return its;
+    }
 
     WK_DEVICE u64 begin(u64 run) const { return load(begins + run); }
     WK_DEVICE u64 end(u64 run) const { return run + 1 < runs ? load(begins + run + 1) : count; }
     WK_DEVICE K key(u64 run) const { return load(keys + begin(run)); }
-
-    // The first run whose key is not less than `key`, or, with `or_equal`, is more.
-    WK_DEVICE u64 bound(K key, bool or_equal) const {
-        u64 low = 0, high = runs;
-        while (low < high) {
-            u64 middle = (low + high) / 2;
-            K its = this->key(middle);
-            if (its < key || (or_equal && its == key)) low = middle + 1;
-            else high = middle;
-        }
-        return low;
-    }
-
-    // What the key of a run has before the operation `number` of the batch: changes what it had before the batch.
-    WK_DEVICE void look(u64 run, u32 number, bool& there, V& value) const {
-        u64 first = begin(run), low = first, high = end(run);
-        while (low < high) {
-            u64 middle = (low + high) / 2;
-            if (load(numbers + middle) < number) low = middle + 1;
-            else high = middle;
-        }
-        if (low == first) return;
-        there = load(present + low - 1);
-        value = load(values + low - 1);
-    }
-
-    // How many keys between two bounds the operations before `number` have added, modulo 2^32.
-    WK_DEVICE u32 added(K low, K high, u32 number) const {
-        u32 more = 0;
-        for (u64 run = bound(low, false); run < runs && key(run) <= high; run++) {
-            bool was_there = load(slots + run) & kWasThere, there = was_there;
-            V value = 0;
-            look(run, number, there, value);
-            more += (u32)there - (u32)was_there;
-        }
-        return more;
-    }
 };
-
-// The pairs of a version in order, overlaid with what the operations of a batch before `number` did. Without a batch, `runs` is 0.
-template <class K, class V> struct Walk {
-    using Cursor = typename OrderedMapRef<K, V>::Cursor;
-
-    const SortedBatch<K, V>& batch;
-    u32 number;
-    Cursor at;
-    // Upwards the next run; downwards the one after the next.
-    u64 run;
-
-    K key;
-    V value;
-
-    // The next pair upwards, if its key is not more than `high`.
-    WK_DEVICE bool next(K high) {
-        for (;;) {
-            bool in_map = at.is_valid(), in_batch = run < batch.runs;
-            K ours = in_map ? at.key() : K{}, theirs = in_batch ? batch.key(run) : K{};
-            in_map = in_map && ours <= high;
-            in_batch = in_batch && theirs <= high;
-            if (!in_map && !in_batch) return false;
-            bool from_map = in_map && (!in_batch || ours <= theirs), from_batch = in_batch && (!in_map || theirs <= ours);
-            if (take(from_map, from_batch ? run++ : batch.runs, ours, theirs)) {
-                if (from_map) at.next();
-                return true;
-            }
-            if (from_map) at.next();
-        }
-    }
-
-    // The next pair downwards, if its key is not less than `low`.
-    WK_DEVICE bool previous(K low) {
-        for (;;) {
-            bool in_map = at.is_valid(), in_batch = run > 0;
-            K ours = in_map ? at.key() : K{}, theirs = in_batch ? batch.key(run - 1) : K{};
-            in_map = in_map && ours >= low;
-            in_batch = in_batch && theirs >= low;
-            if (!in_map && !in_batch) return false;
-            bool from_map = in_map && (!in_batch || ours >= theirs), from_batch = in_batch && (!in_map || theirs >= ours);
-            if (take(from_map, from_batch ? --run : batch.runs, ours, theirs)) {
-                if (from_map) at.previous();
-                return true;
-            }
-            if (from_map) at.previous();
-        }
-    }
-
-private:
-    // Whether the key is there before the operation. `its_run` is `batch.runs` if the batch has no operation on it.
-    WK_DEVICE bool take(bool from_map, u64 its_run, K ours, K theirs) {
-        bool there = from_map;
-        key = from_map ? ours : theirs;
-        value = from_map ? at.value() : 0;
-        if (its_run < batch.runs) batch.look(its_run, number, there, value);
-        return there;
-    }
-};
-
-template <class K, class V> WK_DEVICE Walk<K, V> walk_up(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, map.nearest(from, false, or_equal), batch.runs ? batch.bound(from, !or_equal) : 0, K{}, 0};
-}
-template <class K, class V> WK_DEVICE Walk<K, V> walk_down(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, map.nearest(from, true, or_equal), batch.runs ? batch.bound(from, or_equal) : 0, K{}, 0};
-}
 
 template <class K, class V> struct Find {
     OrderedMapRef<K, V> map;
@@ -198,8 +108,8 @@ template <class K, class V> struct CachedLevels {
         for (u32 level = map.depth; level-- > 0;) {
             bool is_cached = level >= lowest;
             const U128* from = (const U128*)(map.separators + map.levels[level]) + node * kNodeParts;
-            u32 at = first + (u32)node * kNodeParts, below = 0;
-            for (u32 i = 0; i < kNodeParts; i++) below += keys_below<true>(is_cached ? parts.load(at + i) : load(from + i), key);
+            u32 at = first + (u32)node * kNodeParts;
+            u32 below = search_sorted<true>(kNodeParts, key, [&](u32 i) { return is_cached ? parts.load(at + i) : load(from + i); }).below;
             u64 left = map.entries(level) - node * kOrderedFanout;
             if (is_cached) first += (u32)nodes_of(map, level) * kNodeParts;
             if (below > left) below = (u32)left;
@@ -215,11 +125,10 @@ template <class K, class V> WK_DEVICE void find_cached(const Find<K, V>& p) {
     CachedLevels<K, V> levels(p.map, parts);
     for (u64 i = global_index(); i < p.count; i += global_size()) {
         K key = load(p.keys + i);
-        auto leaf = p.map.leaf(levels.locate(key));
-        u32 slot = leaf.lower_bound(key);
-        bool there = leaf.has(slot, key);
+        V value = 0;
+        bool there = p.map.find_in(levels.locate(key), key, value);
         if (p.statuses) store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
-        if (p.values) store(p.values + i, there ? leaf.value(slot) : (V)0);
+        if (p.values) store(p.values + i, value);
     }
 }
 
@@ -240,11 +149,10 @@ template <class K, class V> struct Near {
     u32 reserved;
 };
 
-template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
-    u64 i = global_index();
-    if (i >= p.count) return;
+// `levels` locates keys: the map itself, or its upper levels in shared memory.
+template <class K, class V, class Levels> WK_DEVICE void near_one(const Near<K, V>& p, u64 i, const Levels& levels) {
     K key = load(p.keys + i);
-    auto at = p.map.nearest(key, p.is_down, p.or_equal);
+    auto at = p.map.nearest_in(levels.locate(key), key, p.is_down, p.or_equal);
     bool there = at.is_valid();
     K found = there ? at.key() : K{};
     if (there) {
@@ -255,6 +163,18 @@ template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
     store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
     if (p.found_keys) store(p.found_keys + i, there ? found : K{});
     if (p.found_values) store(p.found_values + i, there ? at.value() : (V)0);
+}
+
+template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
+    u64 i = global_index();
+    if (i < p.count) near_one(p, i, p.map);
+}
+
+// As near(), for many keys: see find_cached().
+template <class K, class V> WK_DEVICE void near_cached(const Near<K, V>& p) {
+    WK_SHARED(U128, parts, kCachedParts);
+    CachedLevels<K, V> levels(p.map, parts);
+    for (u64 i = global_index(); i < p.count; i += global_size()) near_one(p, i, levels);
 }
 
 // Reads of a batch that concern other keys than their own. Without `codes` all do what `code` says.
@@ -283,16 +203,6 @@ template <class K, class V> struct Reads {
     u32 reserved;
 };
 
-template <class K, class V> WK_DEVICE void read_nearest(const Reads<K, V>& p, u64 i, OrderedOp op) {
-    K key = load(p.lows + i);
-    bool down = op == OrderedOp::Predecessor || op == OrderedOp::Floor, or_equal = op == OrderedOp::Ceiling || op == OrderedOp::Floor;
-    Walk<K, V> walk = down ? walk_down(p.map, p.batch, (u32)i, key, or_equal) : walk_up(p.map, p.batch, (u32)i, key, or_equal);
-    bool there = down ? walk.previous(K{}) : walk.next(largest_key<K>());
-    store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
-    if (p.found_keys) store(p.found_keys + i, there ? walk.key : K{});
-    if (p.found_values) store(p.found_values + i, there ? walk.value : (V)0);
-}
-
 // Where the pairs of range i go, and how many there is room for.
 template <class K, class V> WK_DEVICE u64 room_of(const Reads<K, V>& p, u64 i, u64& first) {
     if (!p.pair_keys) return 0;
@@ -301,31 +211,10 @@ template <class K, class V> WK_DEVICE u64 room_of(const Reads<K, V>& p, u64 i, u
     return p.offsets || left < p.stride ? left : p.stride;
 }
 
-template <class K, class V> WK_DEVICE void write_pair(const Reads<K, V>& p, u64 at, K key, V value) {
-    store(p.pair_keys + at, key);
-    if (p.pair_values) store(p.pair_values + at, value);
-}
-
-// The directory has the number of keys, so only pairs that there is room for are read.
-template <bool kAlone, class K, class V> WK_DEVICE u32 read_range(const Reads<K, V>& p, u64 i, bool writes) {
-    K low = load(p.lows + i), high = load(p.highs + i);
-    u64 first = 0, room = writes ? room_of(p, i, first) : 0;
-    u32 count = p.map.count(low, high);
-    if constexpr (!kAlone) {
-        if (low <= high) count += p.batch.added(low, high, (u32)i);
-    }
-    u64 shown = count < room ? count : room;
-    if constexpr (kAlone) {
-        auto at = p.map.first_at_least(low);
-        for (u64 read = 0; read < shown; read++, at.next()) write_pair(p, first + read, at.key(), at.value());
-    } else if (shown) {
-        Walk<K, V> walk = walk_up(p.map, p.batch, (u32)i, low, true);
-        for (u64 read = 0; read < shown && walk.next(high); read++) write_pair(p, first + read, walk.key, walk.value);
-    }
+template <class K, class V> WK_DEVICE void answer_range(const Reads<K, V>& p, u64 i, u32 count, bool is_truncated) {
     if (p.counts) store(p.counts + i, count);
-    OrderedStatus status = writes && count > room ? OrderedStatus::Truncated : count ? OrderedStatus::Found : OrderedStatus::Absent;
+    OrderedStatus status = is_truncated ? OrderedStatus::Truncated : count ? OrderedStatus::Found : OrderedStatus::Absent;
     if (p.statuses) store(p.statuses + i, (u8)status);
-    return count;
 }
 
 // Adds to the number of all pairs. All lanes of a warp take part.
@@ -334,37 +223,6 @@ WK_DEVICE void add_pairs(u64* total, u64 count) {
     Warp warp;
     for (u32 bits = 1; bits < kWarp; bits <<= 1) count += warp.shfl_xor(count, bits);
     if (lane() == 0 && count) fetch_add(total, count);
-}
-
-// Ranges alone, or counts: a thread for each.
-template <class K, class V> WK_DEVICE void ranges(const Reads<K, V>& p) {
-    u64 i = global_index();
-    bool is_range = p.code == (u32)OrderedOp::Range;
-    u32 count = i < p.count ? read_range<true>(p, i, is_range && !p.total) : 0;
-    if (p.lengths && i < p.count) store(p.lengths + i, is_range ? count : 0u);
-    if (p.found_keys && i < p.count) store(p.found_keys + i, K{});
-    if (p.found_values && i < p.count) store(p.found_values + i, (V)0);
-    add_pairs(p.total, is_range ? count : 0);
-}
-
-// A thread for each operation.
-template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
-    u64 i = global_index(), count = 0;
-    if (i < p.count) {
-        OrderedOp op = p.codes ? (OrderedOp)load(p.codes + i) : (OrderedOp)p.code;
-        bool is_range = op == OrderedOp::Range || op == OrderedOp::Count;
-        if (p.found_keys && (is_range || !looks_around(op))) store(p.found_keys + i, K{});
-        if (p.found_values && is_range) store(p.found_values + i, (V)0);
-        if (is_range) {
-            u32 its = read_range<false>(p, i, op == OrderedOp::Range && !p.total);
-            count = op == OrderedOp::Range ? its : 0;
-        } else {
-            if (p.counts) store(p.counts + i, 0u);
-            if (looks_around(op)) read_nearest(p, i, op);
-        }
-        if (p.lengths) store(p.lengths + i, (u32)count);
-    }
-    add_pairs(p.total, count);
 }
 
 // The number of keys below each key, or the pair with a number of keys below it.

@@ -3,6 +3,7 @@
 // written and no thread waits for another one. The host's side is src/ordered_map.
 #pragma once
 #include "ordered_read.h"
+#include "warpkeep/scan.h"
 
 namespace ordered_map {
 
@@ -60,6 +61,29 @@ template <class K> WK_DEVICE void plan(const Plan<K>& p) {
 // What becomes of a key: the numbers that work() leaves for it, above the slot that it has or would have in its leaf.
 enum Change : u32 { kNone, kInsert, kReplace, kRemove };
 
+// How many of some runs change their key, add it and remove it: ten bits each.
+struct ChangeCounts {
+    static_assert(kThreads < 1024, "ten bits hold a count of a block's threads");
+    u32 word;
+
+    WK_DEVICE static ChangeCounts of(Change change) { return {(u32)(change != kNone) | (u32)(change == kInsert) << 10 | (u32)(change == kRemove) << 20}; }
+    WK_DEVICE u32 changes() const { return word & 1023; }
+    // How many keys there are more, modulo 2^32.
+    WK_DEVICE u32 delta() const { return (word >> 10 & 1023) - (word >> 20); }
+};
+
+// For each block of work() how many of its runs change their key; then for each how many keys they add; and an end.
+// After a scan both of the blocks before, but the second with the sum of the first.
+struct ChangeSums {
+    u32* sums;
+    u64 blocks;
+
+    WK_DEVICE u32 changes() const { return load(sums + blocks); }
+    WK_DEVICE u32 delta() const { return load(sums + 2 * blocks) - changes(); }
+    WK_DEVICE u32 changes_before(u64 block) const { return load(sums + block); }
+    WK_DEVICE u32 delta_before(u64 block) const { return load(sums + blocks + block) - changes(); }
+};
+
 template <class K, class V> struct Work {
     OrderedMapRef<K, V> map;
     SortedBatch<K, V> batch;
@@ -68,27 +92,25 @@ template <class K, class V> struct Work {
     const V* operands;
     u8* statuses;
     V* before;
-    // For each run: the number of its leaf, the slot and the change, the value after the batch, and whether there is a change.
+    // For each run: the number of its leaf, the slot and the change, and the value after the batch.
     u32* leaves;
     u32* slots;
     V* finals;
-    u32* changed;
+    ChangeSums sums;
     u32 code;
-    u32 reserved;
+    // The status that the answers have already, and 0 if they have none: answers lie scattered, and each store of one
+    // costs as much as that of 32 bytes. With `Inserted` `before` is 0 already, too.
+    u32 usual;
 };
 
-// A thread for each run, and one for the end of `changed`.
-template <class K, class V> WK_DEVICE void work(const Work<K, V>& p) {
-    u64 run = global_index();
-    if (run == p.batch.runs) store(p.changed + run, 0u);
-    if (run >= p.batch.runs) return;
-    u64 begin = p.batch.begin(run), end = p.batch.end(run);
+// What becomes of the key of a run.
+template <class K, class V> WK_DEVICE Change work_run(const Work<K, V>& p, u64 run, u64 begin, u64 end) {
     K key = load(p.batch.keys + begin);
     u32 number = p.map.locate(key);
     auto leaf = p.map.leaf(number);
-    u32 slot = leaf.lower_bound(key);
-    bool was_there = leaf.has(slot, key), there = was_there;
-    V old = there ? leaf.value(slot) : 0, value = old;
+    SortedPlace place = leaf.search(key);
+    bool was_there = place.is_there, there = was_there;
+    V old = there ? leaf.value(place.below) : 0, value = old;
     for (u64 i = begin; i < end; i++) {
         u32 at = load(p.batch.numbers + i);
         OrderedOp op = (OrderedOp)(p.codes ? load(p.codes + at) : (u8)p.code);
@@ -105,10 +127,11 @@ template <class K, class V> WK_DEVICE void work(const Work<K, V>& p) {
                 value = there ? updated(op, value, operand) : operand;
                 there = true;
             }
-            if (p.statuses) store(p.statuses + at, (u8)status);
-            if (p.before) store(p.before + at, before);
+            if (p.statuses && (u32)status != p.usual) store(p.statuses + at, (u8)status);
+            if (p.before && (p.usual != (u32)OrderedStatus::Inserted || before != 0)) store(p.before + at, before);
         }
         if (p.batch.present) {
+            store(p.batch.owners + i, (u32)run);
             store(p.batch.present + i, (u8)there);
             store(p.batch.values + i, value);
         }
@@ -117,9 +140,22 @@ template <class K, class V> WK_DEVICE void work(const Work<K, V>& p) {
     if (there != was_there) change = there ? kInsert : kRemove;
     else if (there && value != old) change = kReplace;
     store(p.leaves + run, number);
-    store(p.slots + run, slot | change << 8 | (was_there ? kWasThere : 0));
+    store(p.slots + run, place.below | change << 8 | (was_there ? kWasThere : 0));
     store(p.finals + run, value);
-    store(p.changed + run, (u32)(change != kNone));
+    return change;
+}
+
+// A thread for each run.
+template <class K, class V> WK_DEVICE void work(const Work<K, V>& p) {
+    WK_SHARED(u32, of_warps, kThreads / kWarp);
+    SortedBatch<K, V> batch = p.batch.counted();
+    u64 run = global_index();
+    Change change = run < batch.runs ? work_run(p, run, batch.begin(run), batch.end(run)) : kNone;
+    ChangeCounts all{BlockScan(ChangeCounts::of(change).word, of_warps).all};
+    if (thread_index() != 0) return;
+    store(p.sums.sums + block_index(), all.changes());
+    store(p.sums.sums + p.sums.blocks + block_index(), all.delta());
+    if (block_index() == 0) store(p.sums.sums + 2 * p.sums.blocks, 0u);
 }
 
 // The changes alone, in the order of their keys.
@@ -141,25 +177,31 @@ template <class K, class V> struct Gather {
     const u32* leaves;
     const u32* slots;
     const V* finals;
-    // For each run, the number of changes before it.
-    const u32* places;
+    ChangeSums sums;
+    // Of as many changes as there can be.
     Changes<K, V> changes;
 };
 
-// A thread for each run, and one for the end of the deltas.
+// No leaf has this number: it stands behind the leaves of the changes.
+constexpr u32 kNoLeaf = ~0u;
+
+// The grid of work(). A thread for each run, and for each change that there could be.
 template <class K, class V> WK_DEVICE void gather(const Gather<K, V>& p) {
+    WK_SHARED(u32, of_warps, kThreads / kWarp);
+    SortedBatch<K, V> batch = p.batch.counted();
     u64 run = global_index();
-    if (run == p.batch.runs) store(p.changes.deltas + p.changes.count, 0u);
-    if (run >= p.batch.runs) return;
-    u32 slot = load(p.slots + run);
+    u32 slot = run < batch.runs ? load(p.slots + run) : 0, all = p.sums.changes();
     Change change = (Change)(slot >> 8 & 0xff);
+    ChangeCounts before{BlockScan(ChangeCounts::of(change).word, of_warps).before};
+    if (run >= all && run < p.changes.count) store(p.changes.leaves + run, kNoLeaf);
+    if (run == 0) store(p.changes.deltas + all, p.sums.delta());
     if (change == kNone) return;
-    u32 at = load(p.places + run);
-    store(p.changes.keys + at, p.batch.key(run));
+    u32 at = p.sums.changes_before(block_index()) + before.changes();
+    store(p.changes.keys + at, batch.key(run));
     store(p.changes.values + at, load(p.finals + run));
     store(p.changes.leaves + at, load(p.leaves + run));
     store(p.changes.slots + at, slot);
-    store(p.changes.deltas + at, change == kInsert ? 1u : change == kRemove ? ~0u : 0u);
+    store(p.changes.deltas + at, p.sums.delta_before(block_index()) + before.delta());
 }
 
 // The changes of one leaf are a group.
@@ -178,43 +220,62 @@ template <class K, class V> struct Groups {
     WK_DEVICE u64 begin(u64 group) const { return load(begins + group); }
     WK_DEVICE u64 end(u64 group) const { return group + 1 < count ? load(begins + group + 1) : changes.count; }
     WK_DEVICE u32 leaf(u64 group) const { return load(leaves + group); }
-    // Pairs after the batch, of a group whose leaf has this number.
+    // Pairs after the batch, of a group whose leaf has this number. The directory says how many there were.
     WK_DEVICE u32 pairs(u64 group, u32 leaf) const {
-        return map.leaf(leaf).count + load(changes.deltas + end(group)) - load(changes.deltas + begin(group));
+        u32 were = map.leaf_count ? load(map.before + leaf + 1) - load(map.before + leaf) : 0;
+        return were + load(changes.deltas + end(group)) - load(changes.deltas + begin(group));
     }
 
-    // How many groups have a leaf with a smaller number.
-    WK_DEVICE u64 before(u32 number) const {
+    // How many keys the groups before this one add, modulo 2^32; of the one behind the last, how many all add.
+    WK_DEVICE u32 added_before(u64 group) const { return load(changes.deltas + (group < count ? begin(group) : changes.count)); }
+
+    // How many groups have a leaf with a smaller number. All lanes of a warp search together: each round leaves one
+    // part in 33.
+    WK_DEVICE u64 before_by_warp(u64 number) const {
+        Warp warp;
         u64 low = 0, high = count;
         while (low < high) {
-            u64 middle = (low + high) / 2;
-            if (leaf(middle) < number) low = middle + 1;
-            else high = middle;
+            u64 step = (high - low) / (kWarp + 1) + 1, at = low + step * (lane() + 1) - 1;
+            low += step * popc(warp.ballot(at < high && leaf(at) < number));
+            high = low + step - 1 < high ? low + step - 1 : high;
         }
         return low;
     }
-
-    // The group that a new leaf comes from: the last with no more new leaves before it.
-    WK_DEVICE u64 of_new(u64 out) const {
-        u64 low = 0, high = count;
-        while (low < high) {
-            u64 middle = (low + high) / 2;
-            if (load(outs + middle) <= out) low = middle + 1;
-            else high = middle;
-        }
-        return low - 1;
-    }
 };
 
-// A thread for each group, and one for the end of `outs`.
-template <class K, class V> WK_DEVICE void size(const Groups<K, V>& p) {
-    u64 group = global_index();
-    if (group == p.count) store(p.outs + group, 0u);
-    if (group >= p.count) return;
-    u32 leaf = load(p.changes.leaves + p.begin(group)), pairs = p.pairs(group, leaf);
-    store(p.leaves + group, leaf);
-    store(p.outs + group, pairs > kLeafPairs ? (pairs - 1) / kSplitPairs + 1 : pairs > 0 ? 1 : 0);
-    if (p.map.leaf_count) store(p.retired + group, load(p.map.handles + leaf));
+// As many groups and changes as there can be, and how many there are.
+template <class K, class V> struct Size {
+    Groups<K, V> groups;
+    ChangeSums sums;
+    // Runs of equal leaves of changes, of which the last is no leaf's if there are fewer changes than there can be.
+    const u32* runs;
+};
+
+// What the host reads of a batch, behind the numbers of leaves that each group becomes; the first is their sum, after a
+// scan.
+enum BatchTotal : u32 { kOuts, kGroups, kChanges, kDelta, kBatchTotals };
+
+// A thread for each group that there can be, and one for the totals.
+template <class K, class V> WK_DEVICE void size(const Size<K, V>& p) {
+    u64 group = global_index(), most = p.groups.count;
+    if (group > most) return;
+    Groups<K, V> groups = p.groups;
+    groups.changes.count = p.sums.changes();
+    groups.count = load(p.runs) - (groups.changes.count < p.groups.changes.count);
+    u32* totals = groups.outs + most;
+    if (group == most) {
+        store(totals + kGroups, (u32)groups.count);
+        store(totals + kChanges, (u32)groups.changes.count);
+        store(totals + kDelta, p.sums.delta());
+    }
+    if (group >= groups.count) {
+        store(groups.outs + group, 0u);
+        return;
+    }
+    u32 leaf = load(groups.changes.leaves + groups.begin(group)), pairs = groups.pairs(group, leaf);
+    store(groups.leaves + group, leaf);
+    store(groups.outs + group, pairs > kLeafPairs ? (pairs - 1) / kSplitPairs + 1 : pairs > 0 ? 1 : 0);
+    if (p.groups.map.leaf_count) store(groups.retired + group, load(p.groups.map.handles + leaf));
 }
 
 // Handles for new leaves: those that were given back last, then those that were never used.
@@ -239,10 +300,28 @@ template <class K> struct NewDirectory {
     u32 reserved;
 
     // The first leaf has all keys below those of the second.
-    WK_DEVICE void set(u64 at, K separator, u32 handle, u32 pairs) const {
-        store(separators + at, at == 0 ? K{} : separator);
+    WK_DEVICE void set(u64 at, K separator, u32 handle, u32 keys_before) const {
+        K its = at == 0 ? K{} : separator;
+        store(separators + at, its);
         store(handles + at, handle);
-        store(before + at, pairs);
+        store(before + at, keys_before);
+        if (at % kOrderedFanout) return;
+        // Unrolled, so that the parameters are not copied to the stack.
+        for (u32 level = 1; level < kOrderedLevels; level++) {
+            if (level < depth && at % (1ull << 4 * level) == 0) store(separators + levels[level] + (at >> 4 * level), its);
+        }
+    }
+
+    // Copies of the largest key at the end of each level, and the number of all keys. By the first kThreads threads of
+    // a kernel.
+    WK_DEVICE void end(u64 thread, u32 keys) const {
+        static_assert(kThreads >= kOrderedFanout * kOrderedLevels, "there is a thread for each copy of each level");
+        if (thread == 0 && leaf_count) store(before + leaf_count, keys);
+        for (u32 level = 0; level < kOrderedLevels; level++) {
+            if (level >= depth || thread / kOrderedFanout != level) continue;
+            u64 entries = (leaf_count + (1ull << 4 * level) - 1) >> 4 * level, at = entries + thread % kOrderedFanout;
+            if (at < (entries + kOrderedFanout - 1) / kOrderedFanout * kOrderedFanout) store(separators + levels[level] + at, largest_key<K>());
+        }
     }
 };
 
@@ -250,41 +329,86 @@ template <class K, class V> struct Rewrite {
     Groups<K, V> groups;
     NewLeaves fresh;
     NewDirectory<K> to;
-    // New leaves.
+    // New leaves, and the group that each comes from.
     u64 count;
+    u32* sources;
 };
 
-// One pair of a group, by its rank among those after the batch.
-template <class K, class V> struct Ranked {
-    K key;
-    V value;
+// The pairs of a group after the batch.
+template <class K, class V> struct Merged {
+    using Leaf = typename OrderedMapRef<K, V>::Leaf;
 
-    WK_DEVICE Ranked(const Groups<K, V>& groups, u64 group, u32 rank) {
-        const Changes<K, V>& changes = groups.changes;
-        u64 begin = groups.begin(group), low = begin, high = groups.end(group);
-        u32 base = load(changes.deltas + begin);
+    const Changes<K, V>& changes;
+    u64 begin, end;
+    u32 base;
+    Leaf leaf;
+
+    WK_DEVICE Merged(const Groups<K, V>& groups, u64 group, u32 number)
+        : changes(groups.changes), begin(groups.begin(group)), end(groups.end(group)), base(load(groups.changes.deltas + begin)),
+          leaf{groups.map.leaf_count ? groups.map.leaves + (u64)load(groups.map.handles + number) * OrderedMapRef<K, V>::kLeafBytes : nullptr, kLeafPairs} {}
+
+    // How many keys the changes of the group before this one add, modulo 2^32.
+    WK_DEVICE u32 added(u64 change) const { return load(changes.deltas + change) - base; }
+
+    // The pair with `rank` pairs before it.
+    WK_DEVICE void pair(u32 rank, K& key, V& value) const {
+        u64 low = begin, high = end;
         // The changes whose key has at most `rank` pairs before it: ranks do not decrease from one change to the next.
         while (low < high) {
             u64 middle = (low + high) / 2;
-            if (changes.slot(middle) + load(changes.deltas + middle) - base <= rank) low = middle + 1;
+            if (changes.slot(middle) + added(middle) <= rank) low = middle + 1;
             else high = middle;
         }
         if (low > begin) {
             u64 last = low - 1;
-            bool is_it = changes.slot(last) + load(changes.deltas + last) - base == rank;
-            if (is_it && changes.change(last) != kRemove) {
+            if (changes.slot(last) + added(last) == rank && changes.change(last) != kRemove) {
                 key = load(changes.keys + last);
                 value = load(changes.values + last);
                 return;
             }
         }
         // A pair that was there: the changes before it have moved it.
-        auto leaf = groups.map.leaf(groups.leaf(group));
-        u32 slot = rank - (load(changes.deltas + low) - base);
+        u32 slot = rank - added(low);
         key = leaf.key(slot);
         value = leaf.value(slot);
     }
 };
+
+// Threads that write a leaf: each writes two neighbouring slots, and the last one the header.
+constexpr u32 kLeafWriters = kLeafPairs / 2 + 1;
+
+// What a thread writes of a leaf: two slots.
+template <class K, class V> struct TwoSlots {
+    K keys[2] = {};
+    V values[2] = {};
+};
+
+// Two neighbouring words, written at once.
+template <class T> WK_DEVICE void store_two(T* at, const T (&words)[2]) {
+    if constexpr (sizeof(T) == 4) {
+        store((u64*)at, (u64)words[0] | (u64)words[1] << 32);
+    } else if constexpr (sizeof(T) == 8) {
+        store((U128*)at, U128{words[0], words[1]});
+    } else {
+        store(at, words[0]);
+        store(at + 1, words[1]);
+    }
+}
+
+// Writes two slots of a leaf, from `slot` on, or the header.
+template <class K, class V> WK_DEVICE void write_slots(u8* leaf, u32 slot, u32 pairs, TwoSlots<K, V> two, u64 version) {
+    if (slot == kLeafPairs) {
+        store((U128*)leaf, U128{pairs, version});
+        return;
+    }
+    for (u32 i = 0; i < 2; i++) {
+        if (slot + i < pairs) continue;
+        two.keys[i] = largest_key<K>();
+        two.values[i] = 0;
+    }
+    store_two((K*)(leaf + kLeafHeader) + slot, two.keys);
+    store_two((V*)(leaf + OrderedMapRef<K, V>::kValuesAt) + slot, two.values);
+}
 
 // Writes one slot of a leaf; the header belongs to the slot after the last.
 template <class K, class V> WK_DEVICE void write_slot(u8* leaf, u32 slot, u32 pairs, K key, V value, u64 version) {
@@ -297,73 +421,93 @@ template <class K, class V> WK_DEVICE void write_slot(u8* leaf, u32 slot, u32 pa
     }
 }
 
-// Sixteen threads for each new leaf.
+// kLeafWriters threads for each new leaf.
 template <class K, class V> WK_DEVICE void rewrite(const Rewrite<K, V>& p) {
-    u64 i = global_index() / kOrderedFanout;
-    u32 slot = global_index() % kOrderedFanout;
+    u64 i = global_index() / kLeafWriters;
+    u32 slot = global_index() % kLeafWriters * 2;
     if (i >= p.count) return;
     const Groups<K, V>& groups = p.groups;
-    u64 group = groups.of_new(i), first = load(groups.outs + group);
+    u64 group = load(p.sources + i), first = load(groups.outs + group);
     u32 number = groups.leaf(group), pairs = groups.pairs(group, number);
     // Its leaves have the same number of pairs, or one more.
     u64 part = i - first, parts = load(groups.outs + group + 1) - first;
     u32 begin = (u32)(pairs * part / parts), end = (u32)(pairs * (part + 1) / parts), count = end - begin;
     u32 handle = p.fresh.handle(i);
-    K key{};
-    V value = 0;
-    if (slot < count) {
-        Ranked<K, V> pair(groups, group, begin + slot);
-        key = pair.key;
-        value = pair.value;
+    Merged<K, V> merged(groups, group, number);
+    TwoSlots<K, V> two;
+    for (u32 j = 0; j < 2; j++) {
+        if (slot + j < count) merged.pair(begin + slot + j, two.keys[j], two.values[j]);
     }
-    write_slot(p.fresh.leaves + (u64)handle * OrderedMapRef<K, V>::kLeafBytes, slot, count, key, value, p.fresh.version);
+    write_slots(p.fresh.leaves + (u64)handle * OrderedMapRef<K, V>::kLeafBytes, slot, count, two, p.fresh.version);
     if (slot == 0) {
-        K separator = part == 0 && groups.map.leaf_count ? load(groups.map.separators + number) : key;
-        p.to.set(number - group + i, separator, handle, count);
+        K separator = part == 0 && groups.map.leaf_count ? load(groups.map.separators + number) : two.keys[0];
+        u32 before = groups.map.leaf_count ? load(groups.map.before + number) : 0;
+        p.to.set(number - group + i, separator, handle, before + groups.added_before(group) + begin);
     }
 }
+
+// Leaves that a thread and a block of `keep` work.
+constexpr u32 kKeepEach = 4;
+constexpr u32 kKeepLeaves = kKeepEach * kThreads;
+// New leaves of a group that one thread lists: a warp lists more.
+constexpr u32 kListedAlone = 4;
 
 template <class K, class V> struct Keep {
     Groups<K, V> groups;
     NewDirectory<K> to;
+    // For each new leaf the group that it comes from, for rewrite(): to search for it there takes more than twenty
+    // reads that depend on each other.
+    u32* sources;
 };
 
-// A thread for each leaf before the batch: those that stay go to the new directory. One more for the end.
-template <class K, class V> WK_DEVICE void keep(const Keep<K, V>& p) {
-    u64 i = global_index();
-    const OrderedMapRef<K, V>& map = p.groups.map;
-    if (i == map.leaf_count) store(p.to.before + p.to.leaf_count, 0u);
-    if (i >= map.leaf_count) return;
-    u32 number = (u32)i;
-    u64 before = p.groups.before(number);
-    if (before < p.groups.count && p.groups.leaf(before) == number) return;
-    u32 pairs = load(map.before + i + 1) - load(map.before + i);
-    p.to.set(i - before + load(p.groups.outs + before), load(map.separators + i), load(map.handles + i), pairs);
+// Lists the new leaves of a group. All lanes of a warp take part; not all of them have a group.
+template <class K, class V> WK_DEVICE void list_sources(const Keep<K, V>& p, u32 group, bool has_one) {
+    Warp warp;
+    u32 begin = has_one ? load(p.groups.outs + group) : 0, end = has_one ? load(p.groups.outs + group + 1) : 0;
+    for (u32 i = begin; i < end && i < begin + kListedAlone; i++) store(p.sources + i, group);
+    for (u32 left = warp.ballot(end - begin > kListedAlone); left; left &= left - 1) {
+        u32 from = ffs(left) - 1, its = warp.shfl(group, from), its_end = warp.shfl(end, from);
+        for (u32 i = warp.shfl(begin, from) + kListedAlone + lane(); i < its_end; i += kWarp) store(p.sources + i, its);
+    }
 }
 
-template <class K> struct Levels {
-    NewDirectory<K> to;
-    // Of all levels together.
-    u64 entries;
-};
-
-// A thread for each separator of every level: those above the lowest, and those at the ends.
-template <class K> WK_DEVICE void raise_levels(const Levels<K>& p) {
-    u64 i = global_index();
-    if (i >= p.entries) return;
-    u32 level = 0;
-    u64 begin = 0;
-    // Unrolled, so that the parameters are not copied to the stack.
-    for (u32 above = 1; above < kOrderedLevels; above++) {
-        if (above < p.to.depth && i >= p.to.levels[above]) {
-            level = above;
-            begin = p.to.levels[above];
-        }
+// A block for each kKeepLeaves leaves before the batch: those that stay go to the new directory. One block at least,
+// for the ends.
+template <class K, class V> WK_DEVICE void keep(const Keep<K, V>& p) {
+    constexpr u32 kWords = kKeepLeaves / 32;
+    WK_SHARED(u32, changed, kWords);
+    WK_SHARED(u64, groups_before, 1);
+    Warp warp;
+    const Groups<K, V>& groups = p.groups;
+    const OrderedMapRef<K, V>& map = groups.map;
+    u64 first = (u64)block_index() * kKeepLeaves;
+    if (block_index() == 0) p.to.end(thread_index(), (map.leaf_count ? load(map.before + map.leaf_count) : 0) + groups.added_before(groups.count));
+    if (thread_index() < kWords) changed.store(thread_index(), 0);
+    if (warp_in_block() == 0) {
+        u64 before = groups.before_by_warp(first);
+        if (lane() == 0) groups_before.store(0, before);
     }
-    u64 from = (i - begin) << 4 * level;
-    bool exists = from < p.to.leaf_count;
-    if (!exists) store(p.to.separators + i, largest_key<K>());
-    else if (level > 0) store(p.to.separators + i, load(p.to.separators + from));
+    sync_block();
+    // The groups whose leaves are the block's.
+    for (u64 group = groups_before.load(0) + thread_index();; group += block_size()) {
+        u64 at = group < groups.count ? groups.leaf(group) - first : kKeepLeaves;
+        bool is_ours = at < kKeepLeaves;
+        if (!warp.any(is_ours)) break;
+        if (is_ours) changed.fetch_or((u32)at / 32, 1u << at % 32);
+        list_sources(p, (u32)group, is_ours);
+    }
+    sync_block();
+    for (u32 j = 0; j < kKeepEach; j++) {
+        u32 at = j * kThreads + thread_index();
+        u64 i = first + at, before = groups_before.load(0);
+        if (i >= map.leaf_count) break;
+        u32 its = changed.load(at / 32);
+        if (its >> at % 32 & 1) continue;
+        before += popc(its & ((1u << at % 32) - 1));
+        for (u32 word = 0; word < at / 32; word++) before += popc(changed.load(word));
+        u32 keys_before = load(map.before + i) + groups.added_before(before);
+        p.to.set(i - before + load(groups.outs + before), load(map.separators + i), load(map.handles + i), keys_before);
+    }
 }
 
 // Two neighbours of which the first has an even number, as one leaf.
@@ -387,31 +531,32 @@ template <class K, class V> WK_DEVICE void find_merges(const Merge<K, V>& p) {
     store(p.merged + i, (u32)(i < p.twos && fits));
 }
 
-// Sixteen threads for every two.
+// kLeafWriters threads for every two.
 template <class K, class V> WK_DEVICE void merge(const Merge<K, V>& p) {
-    u64 i = global_index() / kOrderedFanout;
-    u32 slot = global_index() % kOrderedFanout;
-    if (i == 0 && slot == kOrderedFanout - 1) store(p.to.before + p.to.leaf_count, 0u);
+    u64 i = global_index() / kLeafWriters;
+    u32 thread = global_index() % kLeafWriters, slot = 2 * thread;
+    if (block_index() == 0) p.to.end(thread_index(), load(p.map.before + p.map.leaf_count));
     if (i >= p.twos) return;
     u32 before = load(p.merged + i);
     u64 one = 2 * i, to = one - before;
     if (load(p.merged + i + 1) == before) {
-        u64 its = one + slot;
-        if (slot < 2 && its < p.map.leaf_count) p.to.set(to + slot, load(p.map.separators + its), load(p.map.handles + its), p.pairs(its));
+        u64 its = one + thread;
+        if (thread < 2 && its < p.map.leaf_count) p.to.set(to + thread, load(p.map.separators + its), load(p.map.handles + its), load(p.map.before + its));
         return;
     }
     u32 handle = p.fresh.handle(before), in_first = p.pairs(one), count = in_first + p.pairs(one + 1);
-    K key{};
-    V value = 0;
-    if (slot < count) {
-        auto leaf = p.map.leaf((u32)(slot < in_first ? one : one + 1));
-        u32 from = slot < in_first ? slot : slot - in_first;
-        key = leaf.key(from);
-        value = leaf.value(from);
+    TwoSlots<K, V> two;
+    for (u32 j = 0; j < 2; j++) {
+        u32 at = slot + j;
+        if (at >= count) break;
+        auto leaf = p.map.leaf((u32)(at < in_first ? one : one + 1));
+        u32 from = at < in_first ? at : at - in_first;
+        two.keys[j] = leaf.key(from);
+        two.values[j] = leaf.value(from);
     }
-    write_slot(p.fresh.leaves + (u64)handle * OrderedMapRef<K, V>::kLeafBytes, slot, count, key, value, p.fresh.version);
-    if (slot == 0) p.to.set(to, load(p.map.separators + one), handle, count);
-    if (slot < 2) store(p.retired + 2 * (u64)before + slot, load(p.map.handles + one + slot));
+    write_slots(p.fresh.leaves + (u64)handle * OrderedMapRef<K, V>::kLeafBytes, slot, count, two, p.fresh.version);
+    if (slot == 0) p.to.set(to, load(p.map.separators + one), handle, load(p.map.before + one));
+    if (thread < 2) store(p.retired + 2 * (u64)before + thread, load(p.map.handles + one + thread));
 }
 
 }  // namespace ordered_map

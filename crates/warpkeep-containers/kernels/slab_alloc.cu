@@ -10,7 +10,7 @@ struct Params {
     // The handles, and how many.
     u32* handles;
     u64 count;
-    // How many were refused; of a self-test, how many mistakes were seen.
+    // How many were refused, or could not be had; of a self-test, how many mistakes were seen. Null if it is not wanted.
     u64* refused;
     // Units of a run.
     u32 run;
@@ -51,6 +51,8 @@ WK_KERNEL(slab_alloc_allocate, slab_alloc::Params) {
     bool wants = i < p.count;
     u32 handle = p.rounds ? units.allocate_zeroed(wants) : allocate_runs(units, p.run, wants);
     if (wants) store(p.handles + i, handle);
+    u32 missing = Warp().ballot(wants && handle == kNoUnit);
+    if (lane() == 0 && missing && p.refused) fetch_add(p.refused, (u64)popc(missing));
 }
 
 // Gives the units or runs of a column back.
@@ -62,7 +64,7 @@ WK_KERNEL(slab_alloc_release, slab_alloc::Params) {
     u32 handle = wants ? load(p.handles + i) : kNoUnit;
     bool freed = release_runs(units, p.run, handle, wants);
     u32 refused = Warp().ballot(wants && !freed);
-    if (lane() == 0 && refused) fetch_add(p.refused, (u64)popc(refused));
+    if (lane() == 0 && refused && p.refused) fetch_add(p.refused, (u64)popc(refused));
 }
 
 // Both at once: gives back what is a handle, and claims a unit where there is none. A handle stays where it was refused.

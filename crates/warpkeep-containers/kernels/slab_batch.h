@@ -1,6 +1,7 @@
 // Batches of a slab hash, and what is done with a whole one. For all kinds of cells.
 #pragma once
 #include "warpkeep/append.h"
+#include "slab_verify.h"
 #include "warpkeep/slab_chain.h"
 
 namespace slab_batch {
@@ -8,6 +9,8 @@ namespace slab_batch {
 using namespace wk;
 
 constexpr u32 kThreads = 128;
+// Of kernels that change a table as many are to be on a multiprocessor. More would leave them fewer registers than they need.
+constexpr u32 kApplyBlocks = 6;
 
 template <class Cell> struct Requests {
     SlabTableRef table;
@@ -16,6 +19,7 @@ template <class Cell> struct Requests {
     const typename Cell::Key* keys;
     // Null for zeros.
     const typename Cell::Value* values;
+    // Null if they are not wanted.
     u8* statuses;
     // Values that were there, or counts; null if they are not wanted.
     typename Cell::Value* found;
@@ -56,6 +60,10 @@ template <class Cell> struct Plan {
     const typename Cell::Key* keys;
     typename Cell::Key* sorted;
     u32* numbers;
+    // The answers that nearly all insertions get, which the batch has in its order: others are stored where they differ.
+    u8* statuses;
+    // Null if they are not wanted.
+    typename Cell::Value* found;
     u64 count;
 };
 
@@ -66,6 +74,8 @@ template <class Cell> struct Build {
     const u32* numbers;
     // Where the runs of equal keys begin; null if every position is a run, because keys need not be unique.
     const u32* begins;
+    // For each bucket the first of its runs and the one behind its last; two zeros if it has none.
+    u32* bounds;
     u64 runs;
     u64 count;
     const typename Cell::Value* values;
@@ -85,8 +95,8 @@ template <class Cell, u32 SlabBytes, bool Unique, bool ReadOnly> WK_DEVICE void 
     u32 code = wants && p.codes ? (u32)load(p.codes + i) : p.code;
     typename Cell::Key key = wants ? load(p.keys + i) : 0;
     typename Cell::Value value = wants && p.values ? load(p.values + i) : 0;
-    auto answer = table.template serve<ReadOnly>(wants, op_of(code, p.gathered), key, value);
-    if (wants) store(p.statuses + i, (u8)answer.status);
+    SlabAnswer<typename Cell::Value> answer = table.template serve<ReadOnly>(wants, op_of(code, p.gathered), key, value);
+    if (wants && p.statuses) store(p.statuses + i, (u8)answer.status);
     if (wants && p.found) store(p.found + i, answer.value);
     if (!ReadOnly) table.count();
 }
@@ -166,21 +176,26 @@ template <class Cell> WK_DEVICE void plan(const Plan<Cell>& p) {
     Key mixed = p.table.mixer.mix(load(p.keys + i));
     store(p.sorted + i, (Key)(mixed >> p.table.bits | mixed << (kBits - p.table.bits)));
     store(p.numbers + i, (u32)i);
+    store(p.statuses + i, (u8)SlabStatus::Inserted);
+    if (p.found) store(p.found + i, (typename Cell::Value)0);
 }
 
 // The position at which a run begins.
 template <class Cell> WK_DEVICE u64 begin_of(const Build<Cell>& p, u64 run) { return p.begins ? load(p.begins + run) : run; }
 
-// The first run of a bucket, or of one behind it.
-template <class Cell> WK_DEVICE u64 first_run(const Build<Cell>& p, u64 bucket) {
-    u64 from = 0, to = p.runs;
-    while (from < to) {
-        u64 middle = (from + to) / 2;
-        u64 its = load(p.sorted + begin_of(p, middle)) >> (8 * sizeof(typename Cell::Key) - p.table.bits);
-        if (its < bucket) from = middle + 1;
-        else to = middle;
-    }
-    return from;
+// The bucket of a run. Its number is the upper bits of what the batch is sorted by.
+template <class Cell> WK_DEVICE u32 bucket_of_run(const Build<Cell>& p, u64 run) {
+    return (u32)(load(p.sorted + begin_of(p, run)) >> (8 * sizeof(typename Cell::Key) - p.table.bits));
+}
+
+// Finds the runs of each bucket, a thread for each run.
+template <class Cell> WK_DEVICE void bound(const Build<Cell>& p) {
+    u64 run = global_index();
+    if (run >= p.runs) return;
+    u32 bucket = bucket_of_run(p, run);
+    u32* bounds = p.bounds + 2 * (u64)bucket;
+    if (run == 0 || bucket_of_run(p, run - 1) != bucket) store(bounds, (u32)run);
+    if (run + 1 == p.runs || bucket_of_run(p, run + 1) != bucket) store(bounds + 1, (u32)(run + 1));
 }
 
 // Fills each bucket with the first insertion of each of its keys, or with all of them, in the order of the batch.
@@ -191,19 +206,18 @@ template <class Cell, u32 SlabBytes> WK_DEVICE void build(const Build<Cell>& p) 
     Filler filler{bucket_of_tile<Cell, SlabBytes>(p.table)};
     u64 number = tile_number<Cell, SlabBytes>(), at = 0, end = 0;
     if (filler.slab) {
-        at = first_run(p, number);
-        end = first_run(p, number + 1);
+        at = load(p.bounds + 2 * number);
+        end = load(p.bounds + 2 * number + 1);
     }
     u32 rank = Tile<Filler::kLanes>::rank();
     for (; Warp().any(at < end); at += Filler::kCells) {
         bool has = rank < Filler::kCells && at + rank < end;
         u64 begin = has ? begin_of(p, at + rank) : 0;
-        u32 op = has ? load(p.numbers + begin) : 0;
         Key quotient = has ? (Key)((Key)(load(p.sorted + begin) << p.table.bits) >> p.table.bits) : 0;
-        bool stored = filler.put(to.slabs, has, Cell::of(quotient, has && p.values ? load(p.values + op) : 0));
+        typename Cell::Value value = has && p.values ? load(p.values + load(p.numbers + begin)) : 0;
+        bool stored = filler.put(to.slabs, has, Cell::of(quotient, value));
         if (stored) to.live++;
-        if (has) store(p.statuses + op, (u8)(stored ? SlabStatus::Inserted : SlabStatus::Full));
-        if (has && p.found) store(p.found + op, (typename Cell::Value)0);
+        if (has && !stored) store(p.statuses + load(p.numbers + begin), (u8)SlabStatus::Full);
     }
     to.count();
 }
@@ -232,19 +246,23 @@ template <class Cell> WK_DEVICE void settle(const Build<Cell>& p) {
 // Defines the kernels for one kind of cells. The host has the same: src/slab_hash/kernels.rs.
 
 #define WK_SLAB_KERNELS_OF_SIZE(prefix, Cell, bytes)                                                               \
-    WK_KERNEL_OF(prefix##_apply_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads) { slab_batch::apply<Cell, bytes, true, false>(p); } \
+    WK_KERNEL_AT_ONCE(prefix##_apply_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads, slab_batch::kApplyBlocks) {                      \
+        slab_batch::apply<Cell, bytes, true, false>(p);                                                                                           \
+    }                                                                                                                                             \
     WK_KERNEL_OF(prefix##_read_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads) { slab_batch::apply<Cell, bytes, true, true>(p); }   \
     WK_KERNEL_OF(prefix##_rebuild_##bytes, slab_batch::Move, slab_batch::kThreads) { slab_batch::rebuild<Cell, bytes>(p); }       \
     WK_KERNEL_OF(prefix##_build_##bytes, slab_batch::Build<Cell>, slab_batch::kThreads) { slab_batch::build<Cell, bytes>(p); }    \
     WK_KERNEL_OF(prefix##_list_##bytes, slab_batch::List<Cell>, slab_batch::kThreads) { slab_batch::list<Cell, bytes>(p); }       \
     WK_KERNEL_OF(prefix##_flush_##bytes, wk::SlabTableRef, slab_batch::kThreads) { slab_batch::flush<Cell, bytes>(p); }           \
-    WK_KERNEL_OF(prefix##_release_##bytes, wk::SlabTableRef, slab_batch::kThreads) { slab_batch::release<Cell, bytes>(p); }
+    WK_KERNEL_OF(prefix##_release_##bytes, wk::SlabTableRef, slab_batch::kThreads) { slab_batch::release<Cell, bytes>(p); }       \
+    WK_KERNEL_OF(prefix##_verify_##bytes, slab_batch::Verify, slab_batch::kThreads) { slab_batch::verify<Cell, bytes>(p); }
 
 #define WK_SLAB_KERNELS(prefix, Cell)                                                                              \
     WK_SLAB_KERNELS_OF_SIZE(prefix, Cell, 64)                                                                      \
     WK_SLAB_KERNELS_OF_SIZE(prefix, Cell, 128)                                                                     \
     WK_KERNEL_OF(prefix##_count_puts, slab_batch::Codes, slab_batch::kThreads) { slab_batch::count_puts(p); }      \
     WK_KERNEL_OF(prefix##_plan, slab_batch::Plan<Cell>, slab_batch::kThreads) { slab_batch::plan(p); }             \
+    WK_KERNEL_OF(prefix##_bound, slab_batch::Build<Cell>, slab_batch::kThreads) { slab_batch::bound(p); }           \
     WK_KERNEL_OF(prefix##_settle, slab_batch::Build<Cell>, slab_batch::kThreads) { slab_batch::settle(p); }        \
     WK_AGREE(prefix##_reference, sizeof(wk::SlabTableRef))                                                         \
     WK_AGREE(prefix##_cell, sizeof(Cell))                                                                          \
@@ -252,11 +270,14 @@ template <class Cell> WK_DEVICE void settle(const Build<Cell>& p) {
     WK_AGREE(prefix##_inserted, wk::SlabStatus::Inserted)                                                          \
     WK_AGREE(prefix##_counted, wk::SlabStatus::Counted)                                                            \
     WK_AGREE(prefix##_delete_all, wk::SlabOp::DeleteAll)                                                           \
-    WK_AGREE(prefix##_gather, wk::SlabOp::Gather)
+    WK_AGREE(prefix##_gather, wk::SlabOp::Gather)                                                                  \
+    WK_AGREE(prefix##_verified, slab_batch::Verified::Words)
 
 // Batches of tables whose keys need not be unique.
 #define WK_SLAB_MULTI_KERNELS_OF_SIZE(prefix, Cell, bytes)                                                         \
-    WK_KERNEL_OF(prefix##_apply_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads) { slab_batch::apply<Cell, bytes, false, false>(p); } \
+    WK_KERNEL_AT_ONCE(prefix##_apply_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads, slab_batch::kApplyBlocks) {                      \
+        slab_batch::apply<Cell, bytes, false, false>(p);                                                                                          \
+    }                                                                                                                                             \
     WK_KERNEL_OF(prefix##_read_##bytes, slab_batch::Requests<Cell>, slab_batch::kThreads) { slab_batch::apply<Cell, bytes, false, true>(p); }
 
 #define WK_SLAB_MULTI_KERNELS(prefix, Cell)        \

@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
 
-use crate::sort::Columns as SortColumns;
+use crate::sort::{Columns as SortColumns, runs_found};
 use crate::{SortKey, Sorter};
 
 /// Batches of slices with no more operations than this are planned by the host.
@@ -33,6 +33,8 @@ pub(crate) struct PlanColumns {
     begins: Scratch,
     /// Runs that are not finished, before and after a kernel.
     pending: [StagedBuffer; 2],
+    /// Operations that are not worked at once, and those whose key another one has inserted.
+    fresh: [StagedBuffer; 2],
     /// What sorts and searches need that are not waited for.
     sort: SortColumns,
     search: SortColumns,
@@ -88,13 +90,58 @@ impl PlanColumns {
         stream: &Stream,
         fill: impl FnOnce(DevicePtr, DevicePtr) -> Result<()>,
     ) -> Result<BatchPlan> {
-        let sorted = self.sorted.reserve(device, size_of::<S>() * count)?;
-        let numbers = self.numbers.reserve(device, 4 * count)?;
-        let begins = self.begins.reserve(device, 4 * count)?;
-        fill(sorted.ptr(), numbers.ptr())?;
-        sorter.sort_bits::<S, u32>(sorted, Some(numbers), count, 0..bits, stream)?;
-        let runs = sorter.find_runs::<S>(sorted, count, begins, stream)? as u64;
-        Ok(BatchPlan { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs })
+        if count == 0 {
+            let none = DevicePtr::NULL;
+            return Ok(BatchPlan { sorted: none, numbers: none, begins: none, runs: 0 });
+        }
+        // SAFETY: the stream is waited for, and the plan is used before the next one is made.
+        let (mut plan, _) = unsafe { self.enqueue_plan::<S>(count, bits, sorter, device, stream, fill)? };
+        plan.runs = self.wait_for_runs(count, stream)?;
+        Ok(plan)
+    }
+
+    /// Waits for the runs of an enqueued plan of `count` operations, and gives their number.
+    pub(crate) fn wait_for_runs(&mut self, count: usize, stream: &Stream) -> Result<u64> {
+        Ok(runs_found(count, &mut self.search, stream)? as u64)
+    }
+
+    /// Reserves the memory that a plan of `count` operations needs, so that [`plan_listed`](Self::plan_listed) does not fail for want of it.
+    pub(crate) fn reserve<S: SortKey>(&mut self, count: usize, device: &Device) -> Result<()> {
+        self.sorted.reserve(device, size_of::<S>() * count)?;
+        self.numbers.reserve(device, 4 * count)?;
+        self.begins.reserve(device, 4 * count)?;
+        self.sort.reserve::<S, u32>(device, count)?;
+        self.search.reserve::<S, u32>(device, count)
+    }
+
+    /// Plans some operations of a batch, and waits for it: `fill` enqueues a kernel that writes their sort keys and numbers.
+    ///
+    /// # Safety
+    /// `list` has `count` numbers, one at least, which the plan puts in order; no other code uses it meanwhile.
+    pub(crate) unsafe fn plan_listed<S: SortKey>(
+        &mut self,
+        (list, count): (DevicePtr, usize),
+        sorter: &Sorter,
+        device: &Device,
+        stream: &Stream,
+        fill: impl FnOnce(DevicePtr, DevicePtr) -> Result<()>,
+    ) -> Result<BatchPlan> {
+        let sorted = self.sorted.reserve(device, size_of::<S>() * count)?.ptr();
+        let numbers = self.numbers.reserve(device, 4 * count)?.ptr();
+        let begins = self.begins.reserve(device, 4 * count)?.ptr();
+        // SAFETY: the columns are as long as that, and the caller's promise; `runs_found` waits for the stream.
+        let (sorted, numbers) = unsafe {
+            sorter.enqueue_sort::<u32, ()>((list, DevicePtr::NULL), count, 0..32, &mut self.sort, stream)?;
+            fill(sorted, numbers)?;
+            let bits = 0..8 * size_of::<S>() as u32;
+            let pairs = (sorted, numbers);
+            let (sorted, numbers) =
+                sorter.enqueue_passes::<S, u32>(pairs, false, count, bits, &mut self.sort, stream)?;
+            sorter.enqueue_runs::<S>(sorted, count, begins, &mut self.search, stream)?;
+            (sorted, numbers)
+        };
+        let runs = self.wait_for_runs(count, stream)?;
+        Ok(BatchPlan { sorted, numbers, begins, runs })
     }
 
     /// As [`plan_on_device`](Self::plan_on_device), and does not wait. The plan has as many runs as there are operations, and the number of
@@ -111,16 +158,60 @@ impl PlanColumns {
         stream: &Stream,
         fill: impl FnOnce(DevicePtr, DevicePtr) -> Result<()>,
     ) -> Result<(BatchPlan, DevicePtr)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.enqueue::<S>((count, false), bits, sorter, device, stream, fill) }
+    }
+
+    /// As [`enqueue_plan`](Self::enqueue_plan), of operations whose numbers are their positions: `fill` enqueues a
+    /// kernel that writes only their sort keys.
+    ///
+    /// # Safety
+    /// As `enqueue_plan`.
+    pub(crate) unsafe fn enqueue_numbered<S: SortKey>(
+        &mut self,
+        count: usize,
+        bits: u32,
+        sorter: &Sorter,
+        device: &Device,
+        stream: &Stream,
+        fill: impl FnOnce(DevicePtr) -> Result<()>,
+    ) -> Result<(BatchPlan, DevicePtr)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.enqueue::<S>((count, true), bits, sorter, device, stream, |keys, _| fill(keys)) }
+    }
+
+    /// # Safety
+    /// As [`enqueue_plan`](Self::enqueue_plan).
+    unsafe fn enqueue<S: SortKey>(
+        &mut self,
+        (count, numbered): (usize, bool),
+        bits: u32,
+        sorter: &Sorter,
+        device: &Device,
+        stream: &Stream,
+        fill: impl FnOnce(DevicePtr, DevicePtr) -> Result<()>,
+    ) -> Result<(BatchPlan, DevicePtr)> {
         let sorted = self.sorted.reserve(device, size_of::<S>() * count)?.ptr();
         let numbers = self.numbers.reserve(device, 4 * count)?.ptr();
         let begins = self.begins.reserve(device, 4 * count)?.ptr();
         fill(sorted, numbers)?;
+        let (pairs, bits) = ((sorted, numbers), 0..bits);
         // SAFETY: the columns are as long as that, and the caller's promise.
-        let runs_at = unsafe {
-            sorter.enqueue_sort::<S, u32>((sorted, numbers), count, 0..bits, &mut self.sort, stream)?;
-            sorter.enqueue_runs::<S>(sorted, count, begins, &mut self.search, stream)?
-        };
-        Ok((BatchPlan { sorted, numbers, begins, runs: count as u64 }, runs_at))
+        unsafe {
+            let (sorted, numbers) =
+                sorter.enqueue_passes::<S, u32>(pairs, numbered, count, bits, &mut self.sort, stream)?;
+            let runs_at = sorter.enqueue_runs::<S>(sorted, count, begins, &mut self.search, stream)?;
+            Ok((BatchPlan { sorted, numbers, begins, runs: count as u64 }, runs_at))
+        }
+    }
+
+    /// Two lists of operations of a batch that is not planned as a whole.
+    pub(crate) fn fresh_lists(&mut self, device: &Device, operations: usize) -> Result<[DevicePtr; 2]> {
+        let mut lists = [DevicePtr::NULL; 2];
+        for (list, column) in lists.iter_mut().zip(&mut self.fresh) {
+            *list = column.reserve(device, 4 * operations)?;
+        }
+        Ok(lists)
     }
 
     /// Two lists with room for this many entries of `bytes` bytes.
@@ -138,6 +229,11 @@ impl PlanColumns {
 pub(crate) struct Scratch(Option<Buffer>);
 
 impl Scratch {
+    /// Zeroes the first `bytes` bytes, which have been reserved, after what is in the stream.
+    pub(crate) fn zero(&self, bytes: usize, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |buffer| buffer.fill_on(0, bytes, 0, stream))
+    }
+
     pub(crate) fn reserve(&mut self, device: &Device, bytes: usize) -> Result<&mut Buffer> {
         if self.0.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
             // The old one is freed first, because both might not fit.

@@ -99,6 +99,14 @@ pub enum ContainerError {
         /// What edges do not have.
         what: &'static str,
     },
+    /// A call that samples one hop was given another number of fan-outs.
+    #[error(
+        "sample_neighbours_on samples one hop and {given} fan-outs were given; give one, or use sample_on"
+    )]
+    OneHop {
+        /// How many were given.
+        given: usize,
+    },
     /// A call for undirected graphs, of a directed one.
     #[error(
         "{call} needs an undirected graph, and this one is directed; make the graph with GraphOptions::undirected"
@@ -107,12 +115,23 @@ pub enum ContainerError {
         /// The call.
         call: &'static str,
     },
+    /// Ranks that an algorithm cannot begin with.
+    #[error("{what}; give the ranks that an earlier call returned, or none")]
+    BadRanks {
+        /// What is wrong with them.
+        what: String,
+    },
     /// A call with device memory, of a container that has none.
     #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
     OnCpu {
         /// The call.
         what: &'static str,
     },
+    /// A batch that would change a map which is open for kernels.
+    #[error(
+        "the map is open for kernels, which a batch cannot change beside; finish or drop the writer first"
+    )]
+    BeingWritten,
     /// The contents contradict themselves: a kernel wrote where it should not have, or there is a mistake in this crate.
     #[error(
         "the contents are not consistent: {what}; do not go on with them, load the last saved file and report this"

@@ -9,7 +9,7 @@
 //! | [`HashSet`] | the same without values |
 //! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
 //! | [`OrderedMap`], [`OrderedSnapshot`] | keys in order: ranges, neighbours, ranks, snapshots; batches of mixed operations in their order |
-//! | [`Graph`] | a directed or undirected graph whose edges change in batches; neighbour sampling, also by time; CSR |
+//! | [`Graph`], [`GraphSnapshot`] | a directed or undirected graph whose edges change in batches; neighbour sampling, also by time; algorithms, CSR, snapshots |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
@@ -25,6 +25,7 @@ mod ordered_map;
 mod slab_alloc;
 mod slab_hash;
 mod sort;
+mod spread_count;
 
 pub use columns::{SortKey, SortValue};
 pub use cuckoo_index::{
@@ -32,9 +33,11 @@ pub use cuckoo_index::{
     IndexAnswer, IndexEntry, IndexOp, IndexOpKind, IndexOpKinds, IndexStatus, NO_LOCATION,
 };
 pub use error::ContainerError;
+pub use graph::generate;
 pub use graph::{
-    DeviceCsr, DeviceEdgeOps, Edge, EdgeList, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr,
-    GraphOptions, GraphRef, GraphSample, GraphStats, SampleOptions,
+    DeviceCsr, DeviceEdgeOps, DeviceNeighbours, DeviceSample, DeviceSeeds, Edge, EdgeList, EdgeOp,
+    EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr, GraphOptions, GraphPin, GraphRef, GraphSample,
+    GraphSnapshot, GraphStats, NO_VERTEX, PageRanks, SampleOptions, TriangleChange,
 };
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
@@ -43,7 +46,8 @@ pub use hash_map::{
 pub use ordered_map::{
     DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedAnswer, OrderedChange,
     OrderedKey, OrderedMap, OrderedMapOptions, OrderedMapRef, OrderedMapStats, OrderedOp, OrderedOpKind,
-    OrderedOpKinds, OrderedPin, OrderedRanges, OrderedSnapshot, OrderedStatus, OrderedWord, PairLayout,
+    OrderedOpKinds, OrderedPin, OrderedRanges, OrderedSnapshot, OrderedStatus, OrderedWord, OrderedWriter,
+    OrderedWriterRef, PairLayout,
 };
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
 pub use slab_hash::{

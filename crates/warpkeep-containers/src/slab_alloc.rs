@@ -2,8 +2,8 @@
 
 use bytemuck::NoUninit;
 use warpkeep_device::{
-    Buffer, Device, DeviceError, DevicePtr, GrowingBuffer, KernelSet as _, Program, Result, StagedBuffer,
-    TypedKernel, Workspace, WorkspacePool,
+    Buffer, Device, DeviceError, DevicePtr, Event, Grid, GrowingBuffer, KernelSet as _, Program, Result,
+    StagedBuffer, Stream, TypedKernel, Workspace, WorkspacePool,
 };
 
 const THREADS: u32 = 128;
@@ -310,6 +310,103 @@ impl SlabAlloc {
         self.counted(&self.kernels.release, handles, handles.len(), length, 0)
     }
 
+    /// Claims a unit for each of the first `count` places of a column in device memory, after what is in the stream, and waits for it; gives
+    /// how many were claimed. A place for which there was no unit has 2^32 - 1, `wk::kNoUnit`.
+    ///
+    /// # Errors
+    /// If the column is too short or of another device, before anything is claimed.
+    pub fn allocate_on(&self, handles: &mut Buffer, count: usize, stream: &Stream) -> Result<u64> {
+        check_column(handles, 4, count, "handles", stream)?;
+        let missing = self.counted_on(&self.kernels.allocate, handles, count, stream)?;
+        Ok(count as u64 - missing)
+    }
+
+    /// Gives the units of the first `count` handles of a column in device memory back, after what is in the stream, and waits for it; returns
+    /// how many were refused, as [`release`](Self::release) does.
+    ///
+    /// # Errors
+    /// If the column is too short or of another device, before anything is given back.
+    pub fn release_on(&self, handles: &Buffer, count: usize, stream: &Stream) -> Result<u64> {
+        check_column(handles, 4, count, "handles", stream)?;
+        self.counted_on(&self.kernels.release, handles, count, stream)
+    }
+
+    /// As [`allocate_on`](Self::allocate_on), and does not wait: gives the event of its end.
+    ///
+    /// # Errors
+    /// As [`allocate_on`](Self::allocate_on).
+    ///
+    /// # Safety
+    /// Until the event is reached, no other code uses the column, and the pool neither grows nor is dropped.
+    pub unsafe fn enqueue_allocate(
+        &self,
+        handles: &mut Buffer,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<Event> {
+        check_column(handles, 4, count, "handles", stream)?;
+        // SAFETY: the column is long enough; the rest is this function's contract.
+        unsafe { self.start(&self.kernels.allocate, handles, count, DevicePtr::NULL, stream)? };
+        stream.record()
+    }
+
+    /// As [`release_on`](Self::release_on), and does not wait: gives the event of its end. What is refused is counted in the
+    /// [`stats`](Self::stats).
+    ///
+    /// # Errors
+    /// As [`release_on`](Self::release_on).
+    ///
+    /// # Safety
+    /// Until the event is reached, no other code changes the column, and the pool neither grows nor is dropped.
+    pub unsafe fn enqueue_release(&self, handles: &Buffer, count: usize, stream: &Stream) -> Result<Event> {
+        check_column(handles, 4, count, "handles", stream)?;
+        // SAFETY: the column is long enough; the rest is this function's contract.
+        unsafe { self.start(&self.kernels.release, handles, count, DevicePtr::NULL, stream)? };
+        stream.record()
+    }
+
+    /// Runs a kernel on a column of the caller; gives what it counted.
+    fn counted_on(
+        &self,
+        kernel: &TypedKernel<Params>,
+        handles: &Buffer,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<u64> {
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let refused = workspace.columns.refused.zeros(&self.device, 8, stream)?;
+        // SAFETY: the column is long enough, and borrowed like the pool until the stream has been waited for.
+        unsafe { self.start(kernel, handles, count, refused, stream)? };
+        let counted = workspace.columns.refused.take::<u64>(1, stream)?[0];
+        self.workspaces.put_back(workspace);
+        Ok(counted)
+    }
+
+    /// # Safety
+    /// The column has `count` handles; it, the counter and the pool stay until the kernel is done, and no other code uses the column meanwhile.
+    unsafe fn start(
+        &self,
+        kernel: &TypedKernel<Params>,
+        handles: &Buffer,
+        count: usize,
+        refused: DevicePtr,
+        stream: &Stream,
+    ) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let params = Params {
+            pool: self.reference(),
+            handles: handles.ptr(),
+            count: count as u64,
+            refused,
+            run: 1,
+            rounds: 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch(Grid::covering(params.count, THREADS), &params, stream) }
+    }
+
     /// Gives units back and claims `claims` others in one launch; a unit given back may be among them. Returns the claimed ones, fewer if
     /// there were fewer, and the handles that were refused.
     pub fn exchange(&self, handles: &[u32], claims: usize) -> Result<(Vec<u32>, Vec<u32>)> {
@@ -411,6 +508,28 @@ fn clear_bits(level: &Buffer, from: u32, to: u32) -> Result<()> {
         words[(bit / 32 - first) as usize] &= !(1 << (bit % 32));
     }
     level.write(4 * first as usize, &words)
+}
+
+/// An error unless a column is of the stream's device and has `count` elements of this many bytes.
+pub(crate) fn check_column(
+    column: &Buffer,
+    element: usize,
+    count: usize,
+    what: &'static str,
+    stream: &Stream,
+) -> Result<()> {
+    // A fill of nothing compares the devices, and does nothing else.
+    match column.fill_on(0, 0, 0, stream) {
+        Err(DeviceError::OtherDevice { theirs, ours, .. }) => {
+            return Err(DeviceError::OtherDevice { what, theirs: ours, ours: theirs });
+        }
+        compared => compared?,
+    }
+    let (len, size) = ((element as u64).saturating_mul(count as u64), column.len() as u64);
+    match len <= size {
+        true => Ok(()),
+        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }),
+    }
 }
 
 fn check_run(length: u32) -> Result<()> {

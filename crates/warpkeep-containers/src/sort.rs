@@ -13,8 +13,12 @@ use crate::{SortKey, SortValue};
 const DIGIT_BITS: u32 = 8;
 const DIGITS: u32 = 1 << DIGIT_BITS;
 const SORT_THREADS: u32 = 256;
-const SCAN_TILE: u64 = 4096;
+const SCAN_TILE: u64 = 2048;
 const SCAN_THREADS: u32 = 256;
+const SCAN_ALONE_THREADS: u32 = 1024;
+const SCAN_ALONE_EACH: u32 = 4;
+/// As many items are scanned by one block faster than by three launches.
+const SCANNED_ALONE: u64 = 1 << 14;
 const RUN_TILE: u64 = 2048;
 const RUN_THREADS: u32 = 256;
 const MERGE_EACH: u64 = 16;
@@ -30,11 +34,12 @@ struct RadixPass {
     sorted_keys: DevicePtr,
     sorted_values: DevicePtr,
     counts: DevicePtr,
+    totals: DevicePtr,
     count: u64,
     tiles: u32,
     shift: u32,
     mask: u32,
-    reserved: u32,
+    end: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -70,18 +75,25 @@ struct SortedMerge {
 
 warpkeep_device::kernel_set! {
     struct SortKernels in "sort.cu", prefix "containers_" {
-        count_u32_8: RadixPass,
         count_u32_16: RadixPass,
-        count_u64_8: RadixPass,
+        count_u64_12: RadixPass,
         count_u64_16: RadixPass,
+        scan_digits: RadixPass,
         scatter_u32: RadixPass,
         scatter_u32_u32: RadixPass,
         scatter_u32_u64: RadixPass,
         scatter_u64: RadixPass,
         scatter_u64_u32: RadixPass,
         scatter_u64_u64: RadixPass,
+        tile_u32: RadixPass,
+        tile_u32_u32: RadixPass,
+        tile_u32_u64: RadixPass,
+        tile_u64: RadixPass,
+        tile_u64_u32: RadixPass,
+        tile_u64_u64: RadixPass,
         sum_tiles: DeviceScan,
         scan_sums: DeviceScan,
+        scan_items: DeviceScan,
         scan_tiles: DeviceScan,
         count_runs_u32: RunSearch,
         count_runs_u64: RunSearch,
@@ -101,7 +113,11 @@ warpkeep_device::kernel_set! {
         items_u64_u32 = items_per_thread(8, 4),
         items_u32_u64 = items_per_thread(4, 8),
         items_u64 = items_per_thread(8, 0),
+        items_u64_u64 = items_per_thread(8, 8),
         scan_tile = SCAN_TILE,
+        scan_threads = SCAN_THREADS,
+        scan_alone_threads = SCAN_ALONE_THREADS,
+        scan_alone_each = SCAN_ALONE_EACH,
         run_tile = RUN_TILE,
         merge_each = MERGE_EACH,
     }
@@ -109,7 +125,7 @@ warpkeep_device::kernel_set! {
 
 /// Items of a tile for each thread that sorts: `kSortItems` of the header.
 const fn items_per_thread(key_bytes: usize, value_bytes: usize) -> u32 {
-    if key_bytes + value_bytes > 8 { 8 } else { 16 }
+    if key_bytes + value_bytes > 12 { 12 } else { 16 }
 }
 
 /// Memory of one call.
@@ -119,6 +135,20 @@ pub(crate) struct Columns {
     values: StagedBuffer,
     counts: StagedBuffer,
     sums: StagedBuffer,
+}
+
+impl Columns {
+    /// Has the memory of a sort, and of a search for runs, of this many items, so that neither fails for want of it.
+    pub(crate) fn reserve<K: SortKey, V: SortValue>(&mut self, device: &Device, count: usize) -> Result<()> {
+        let each = items_per_thread(size_of::<K>(), size_of::<V>()) * SORT_THREADS;
+        let tiles = count.div_ceil(RUN_TILE as usize);
+        let counters = (DIGITS as usize * (count.div_ceil(each as usize) + 1)).max(tiles);
+        self.keys.reserve(device, count * size_of::<K>())?;
+        self.values.reserve(device, count * size_of::<V>())?;
+        self.counts.reserve(device, 4 * counters)?;
+        self.sums.reserve(device, 4 * (tiles.div_ceil(SCAN_TILE as usize) + 1))?;
+        Ok(())
+    }
 }
 
 /// Sorts, scans and merges columns in device memory.
@@ -219,7 +249,7 @@ impl Sorter {
     /// There are `count` keys and values; they and `columns` are not used otherwise until the stream has come to the end of the sort.
     pub(crate) unsafe fn enqueue_sort<K: SortKey, V: SortValue>(
         &self,
-        (keys, values): (DevicePtr, DevicePtr),
+        pairs: (DevicePtr, DevicePtr),
         count: usize,
         bits: Range<u32>,
         columns: &mut Columns,
@@ -228,9 +258,62 @@ impl Sorter {
         if count < 2 || bits.is_empty() {
             return Ok(());
         }
+        // SAFETY: this function's contract.
+        let sorted = unsafe { self.enqueue_passes::<K, V>(pairs, false, count, bits, columns, stream)? };
+        if sorted != pairs {
+            // SAFETY: both have `count` items and do not overlap.
+            unsafe {
+                self.device.copy_raw(pairs.0, sorted.0, count * size_of::<K>(), stream)?;
+                if size_of::<V>() > 0 {
+                    self.device.copy_raw(pairs.1, sorted.1, count * size_of::<V>(), stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts keys with their values, or with numbers of 0 and up if `numbers` are wanted; values are not read then.
+    /// Does not wait. After an odd number of passes the result is not where the items were but in `columns`: gives
+    /// where.
+    ///
+    /// # Safety
+    /// There are `count` keys, one at least, and as many values; they and `columns` are not used otherwise until the
+    /// stream has come to the end of the sort and of what uses its result.
+    pub(crate) unsafe fn enqueue_passes<K: SortKey, V: SortValue>(
+        &self,
+        (keys, values): (DevicePtr, DevicePtr),
+        numbers: bool,
+        count: usize,
+        bits: Range<u32>,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<(DevicePtr, DevicePtr)> {
+        if count < 2 && !numbers {
+            return Ok((keys, values));
+        }
         let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
         let each = u64::from(items_per_thread(key_bytes, value_bytes) * SORT_THREADS);
         let tiles = (count as u64).div_ceil(each) as u32;
+        let grid = Grid { blocks: tiles, threads: SORT_THREADS, shared_bytes: 0 };
+        let kernels = self.kernels_of(key_bytes, value_bytes);
+        let mut pass = RadixPass {
+            keys,
+            values: if numbers { DevicePtr::NULL } else { values },
+            sorted_keys: keys,
+            sorted_values: values,
+            counts: DevicePtr::NULL,
+            totals: DevicePtr::NULL,
+            count: count as u64,
+            tiles,
+            shift: bits.start,
+            mask: 0,
+            end: bits.end,
+        };
+        if tiles == 1 {
+            // SAFETY: this function's contract; the block reads all items before it writes one.
+            unsafe { kernels.tile.launch(grid, &pass, stream)? };
+            return Ok((keys, values));
+        }
         let mut here = (keys, values);
         let mut there = (
             columns.keys.reserve(&self.device, count * key_bytes)?,
@@ -241,43 +324,25 @@ impl Sorter {
             },
         );
         let counters = u64::from(DIGITS) * u64::from(tiles);
-        let counts = columns.counts.reserve(&self.device, 4 * counters as usize)?;
-        let grid = Grid { blocks: tiles, threads: SORT_THREADS, shared_bytes: 0 };
-        let (count_kernel, scatter) = self.kernels_of(key_bytes, value_bytes);
-        let mut passes = 0;
+        pass.counts = columns.counts.reserve(&self.device, 4 * (counters as usize + DIGITS as usize))?;
+        pass.totals = pass.counts.offset(4 * counters);
+        let threads = tiles.div_ceil(SCAN_ALONE_EACH).next_multiple_of(32).min(SCAN_ALONE_THREADS);
+        let scan = Grid { blocks: DIGITS, threads, shared_bytes: 0 };
         for shift in bits.clone().step_by(DIGIT_BITS as usize) {
-            let mask = (1 << (bits.end - shift).min(DIGIT_BITS)) - 1;
-            let pass = RadixPass {
-                keys: here.0,
-                values: here.1,
-                sorted_keys: there.0,
-                sorted_values: there.1,
-                counts,
-                count: count as u64,
-                tiles,
-                shift,
-                mask,
-                reserved: 0,
-            };
-            // SAFETY: this function's contract; there is a counter for each digit and tile.
+            pass.mask = (1 << (bits.end - shift).min(DIGIT_BITS)) - 1;
+            pass.shift = shift;
+            pass.keys = here.0;
+            (pass.sorted_keys, pass.sorted_values) = there;
+            // SAFETY: this function's contract; there is a counter for each digit and tile, and one for each digit.
             unsafe {
-                count_kernel.launch(grid, &pass, stream)?;
-                self.enqueue_scan(counts, counters, &mut columns.sums, stream)?;
-                scatter.launch(grid, &pass, stream)?;
+                kernels.count.launch(grid, &pass, stream)?;
+                self.kernels.scan_digits.launch(scan, &pass, stream)?;
+                kernels.scatter.launch(grid, &pass, stream)?;
             }
             (here, there) = (there, here);
-            passes += 1;
+            pass.values = here.1;
         }
-        if passes % 2 == 1 {
-            // SAFETY: both have `count` items and do not overlap.
-            unsafe {
-                self.device.copy_raw(there.0, here.0, count * key_bytes, stream)?;
-                if value_bytes > 0 {
-                    self.device.copy_raw(there.1, here.1, count * value_bytes, stream)?;
-                }
-            }
-        }
-        Ok(())
+        Ok(here)
     }
 
     /// Replaces each of the first `count` numbers by the sum of those before it, modulo 2^32.
@@ -308,10 +373,9 @@ impl Sorter {
         let columns = &mut workspace.columns;
         // SAFETY: the columns have `count` items; the stream is synchronised below.
         unsafe { self.enqueue_runs::<K>(keys.ptr(), count, begins.ptr(), columns, stream)? };
-        let sum_at = run_sum_at(count);
-        let sums: Vec<u32> = columns.sums.take(sum_at + 1, stream)?;
+        let runs = runs_found(count, columns, stream)?;
         self.workspaces.put_back(workspace);
-        Ok(sums[sum_at] as usize)
+        Ok(runs)
     }
 
     /// As [`find_runs`](Self::find_runs), and does not wait: gives the address of the number of runs, which has 32 bits.
@@ -407,27 +471,27 @@ impl Sorter {
         stream.synchronize()
     }
 
-    fn kernels_of(
-        &self,
-        key_bytes: usize,
-        value_bytes: usize,
-    ) -> (&TypedKernel<RadixPass>, &TypedKernel<RadixPass>) {
+    fn kernels_of(&self, key_bytes: usize, value_bytes: usize) -> SortOf<'_> {
         let kernels = &self.kernels;
-        let scatter = match (key_bytes, value_bytes) {
-            (4, 0) => &kernels.scatter_u32,
-            (4, 4) => &kernels.scatter_u32_u32,
-            (4, _) => &kernels.scatter_u32_u64,
-            (_, 0) => &kernels.scatter_u64,
-            (_, 4) => &kernels.scatter_u64_u32,
-            _ => &kernels.scatter_u64_u64,
+        let (scatter, tile) = match (key_bytes, value_bytes) {
+            (4, 0) => (&kernels.scatter_u32, &kernels.tile_u32),
+            (4, 4) => (&kernels.scatter_u32_u32, &kernels.tile_u32_u32),
+            (4, _) => (&kernels.scatter_u32_u64, &kernels.tile_u32_u64),
+            (_, 0) => (&kernels.scatter_u64, &kernels.tile_u64),
+            (_, 4) => (&kernels.scatter_u64_u32, &kernels.tile_u64_u32),
+            _ => (&kernels.scatter_u64_u64, &kernels.tile_u64_u64),
         };
         let count = match (key_bytes, items_per_thread(key_bytes, value_bytes)) {
-            (4, 8) => &kernels.count_u32_8,
             (4, _) => &kernels.count_u32_16,
-            (_, 8) => &kernels.count_u64_8,
+            (_, 12) => &kernels.count_u64_12,
             _ => &kernels.count_u64_16,
         };
-        (count, scatter)
+        SortOf { count, scatter, tile }
+    }
+
+    /// Reserves the memory that a scan of this many numbers needs, so that it does not fail for want of it.
+    pub(crate) fn reserve_scan(device: &Device, count: u64, sums: &mut StagedBuffer) -> Result<DevicePtr> {
+        sums.reserve(device, 4 * (count.div_ceil(SCAN_TILE) as usize + 1))
     }
 
     /// As [`exclusive_scan`](Self::exclusive_scan), of numbers at any address, and does not wait.
@@ -442,15 +506,19 @@ impl Sorter {
         stream: &Stream,
     ) -> Result<()> {
         let tiles = count.div_ceil(SCAN_TILE);
-        let sums = sums.reserve(&self.device, 4 * (tiles as usize + 1))?;
+        let sums = Self::reserve_scan(&self.device, count, sums)?;
         let scan = DeviceScan { items, count, sums, tiles };
-        let grid =
-            |blocks: u64| Grid { blocks: blocks.max(1) as u32, threads: SCAN_THREADS, shared_bytes: 0 };
+        let alone = Grid { blocks: 1, threads: SCAN_ALONE_THREADS, shared_bytes: 0 };
+        if count <= SCANNED_ALONE {
+            // SAFETY: the caller's promise; the sum of all lies behind those of the tiles.
+            return unsafe { self.kernels.scan_items.launch(alone, &scan, stream) };
+        }
+        let grid = Grid { blocks: tiles as u32, threads: SCAN_THREADS, shared_bytes: 0 };
         // SAFETY: the caller's promise; there is a sum for each tile, and one more.
         unsafe {
-            self.kernels.sum_tiles.launch(grid(tiles), &scan, stream)?;
-            self.kernels.scan_sums.launch(grid(1), &scan, stream)?;
-            self.kernels.scan_tiles.launch(grid(tiles), &scan, stream)
+            self.kernels.sum_tiles.launch(grid, &scan, stream)?;
+            self.kernels.scan_sums.launch(alone, &scan, stream)?;
+            self.kernels.scan_tiles.launch(grid, &scan, stream)
         }
     }
 
@@ -462,6 +530,13 @@ impl Sorter {
     }
 }
 
+/// The kernels that sort keys and values of some lengths.
+struct SortOf<'a> {
+    count: &'a TypedKernel<RadixPass>,
+    scatter: &'a TypedKernel<RadixPass>,
+    tile: &'a TypedKernel<RadixPass>,
+}
+
 /// A sorted column, for [`Sorter::merge`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted<'a> {
@@ -471,6 +546,13 @@ pub struct Sorted<'a> {
     pub values: Option<&'a Buffer>,
     /// How many.
     pub count: usize,
+}
+
+/// The number of runs that an enqueued search among `count` keys finds. Waits for it.
+pub(crate) fn runs_found(count: usize, columns: &mut Columns, stream: &Stream) -> Result<usize> {
+    let sum_at = run_sum_at(count);
+    let sums: Vec<u32> = columns.sums.take(sum_at + 1, stream)?;
+    Ok(sums[sum_at] as usize)
 }
 
 /// Which of the sums that a search for runs leaves is their number.

@@ -1,9 +1,40 @@
 //! The graph on a GPU: the same batches as on the simulator.
 
+use warpkeep_suites::device::on_gpu;
+
+macro_rules! tests_of {
+    ($($name:ident),+ $(,)?) => {
+        mod on_a_gpu {
+            $(
+                #[test]
+                fn $name() {
+                    crate::on_gpu(|device| super::$name(device));
+                }
+            )+
+        }
+    };
+}
+
+#[path = "graph/algorithms.rs"]
+mod algorithms;
+#[path = "graph/batches.rs"]
+mod batches;
 #[path = "graph/container.rs"]
 mod container;
+#[path = "graph/lengths.rs"]
+mod lengths;
+#[path = "graph/lookups.rs"]
+mod lookups;
 #[path = "graph/model.rs"]
 mod model;
+#[path = "graph/samples.rs"]
+mod samples;
+#[path = "graph/shapes.rs"]
+mod shapes;
+#[path = "graph/snapshots.rs"]
+mod snapshots;
+#[path = "graph/traps.rs"]
+mod traps;
 
 mod directed {
     use super::container::Directed;

@@ -158,18 +158,28 @@ fn zeroed_units_are_all_zeros() {
 }
 
 #[test]
-fn a_pool_that_is_nearly_full_takes_no_more_than_a_few_steps() {
-    let device = device();
-    let units = pool(&device, 32, 1 << 16);
-    let steps = |threads: usize| {
-        assert_eq!(units.self_test(threads, 3).unwrap(), 0);
-        device.last_run().unwrap().steps
+fn trap_claims_of_a_pool_that_is_nearly_full_take_a_few_steps() {
+    // One schedule, so that the steps are the same every time.
+    let device = Device::simulated(Mode::seeded(3)).unwrap();
+    let (threads, rounds, capacity) = (2000, 3, 1_u64 << 16);
+    // Steps of a claim, with the release of the unit, and what the threads do with it.
+    let steps_at = |share: u64| {
+        let units = pool(&device, 32, capacity as u32);
+        // The free units are spread over all blocks.
+        let mut handles = units.allocate(capacity as usize).unwrap();
+        shuffle(&mut handles, share);
+        let free = capacity - capacity * share / 1000;
+        units.release(&handles[..free as usize]).unwrap();
+        assert_eq!(units.self_test(threads, rounds).unwrap(), 0);
+        assert_eq!(units.in_use().unwrap(), capacity - free);
+        device.last_run().unwrap().steps / (threads as u64 * u64::from(rounds))
     };
-    let empty = steps(2000);
-    let handles = units.allocate((1 << 16) * 95 / 100).unwrap();
-    let full = steps(2000);
-    assert_eq!(units.in_use().unwrap(), handles.len() as u64);
-    assert!(full < 3 * empty, "{full} steps at 95 %, {empty} when empty");
+    let empty = steps_at(0);
+    let nearly_full = [900, 950, 1000].map(steps_at);
+    assert!(nearly_full.iter().all(|each| *each < 2 * empty), "{nearly_full:?} steps, {empty} when empty");
+    // Three threads want each of the last units, which come back all the time.
+    let wanted = steps_at(990);
+    assert!(wanted < 10 * empty, "{wanted} steps, {empty} when empty");
 }
 
 #[test]
@@ -222,4 +232,55 @@ fn the_whole_range_of_handles_has_addresses() {
     let units = SlabAlloc::new(&device(), 128, options).unwrap();
     assert_eq!(units.most_units(), (1 << 32) - 1024);
     assert_eq!(units.allocate(2000).unwrap().len(), 1024);
+}
+
+#[test]
+fn handles_can_stay_in_device_memory() {
+    let device = device();
+    let (units, stream) = (pool(&device, 64, 2048), device.stream().unwrap());
+    let mut column = device.allocate(4 * 3000).unwrap();
+    // More than there are: the places that got none say so.
+    assert_eq!(units.allocate_on(&mut column, 3000, &stream).unwrap(), 2048);
+    let handles = column.to_vec::<u32>().unwrap();
+    let claimed: BTreeSet<u32> = handles.iter().copied().filter(|handle| *handle != u32::MAX).collect();
+    assert_eq!((claimed.len(), claimed.last()), (2048, Some(&2047)));
+    assert_eq!(units.allocate_on(&mut column, 0, &stream).unwrap(), 0);
+    assert_eq!(units.release_on(&column, 3000, &stream).unwrap(), 3000 - 2048);
+    assert_eq!(units.release_on(&column, 10, &stream).unwrap(), 10, "they are free already");
+    assert_eq!((units.in_use().unwrap(), units.inspect().unwrap().taken.len()), (0, 0));
+    // The same without waiting: both run one after the other in the stream.
+    let mut few = device.allocate(4 * 500).unwrap();
+    for _ in 0..3 {
+        // SAFETY: the column and the pool are not used until the last event.
+        let event = unsafe {
+            units.enqueue_allocate(&mut few, 500, &stream).unwrap();
+            units.enqueue_release(&few, 400, &stream).unwrap()
+        };
+        event.synchronize().unwrap();
+    }
+    assert_eq!((units.in_use().unwrap(), units.inspect().unwrap().hidden), (300, 0));
+}
+
+#[test]
+fn columns_of_another_device_or_too_short_are_refused() {
+    let (device, other) = (device(), device());
+    let (units, stream) = (pool(&device, 64, 2048), device.stream().unwrap());
+    let mut short = device.allocate(4 * 9).unwrap();
+    let mut foreign = other.allocate(4 * 10).unwrap();
+    let is_short = |error: &DeviceError| matches!(error, DeviceError::OutOfBounds { what: "handles", .. });
+    let is_foreign = |error: &DeviceError| matches!(error, DeviceError::OtherDevice { what: "handles", .. });
+    assert!(units.allocate_on(&mut short, 10, &stream).is_err_and(|error| is_short(&error)));
+    assert!(units.release_on(&short, 10, &stream).is_err_and(|error| is_short(&error)));
+    assert!(units.allocate_on(&mut foreign, 10, &stream).is_err_and(|error| is_foreign(&error)));
+    assert!(units.release_on(&foreign, 10, &stream).is_err_and(|error| is_foreign(&error)));
+    // SAFETY: nothing is enqueued.
+    unsafe {
+        assert!(units.enqueue_allocate(&mut short, 10, &stream).is_err_and(|error| is_short(&error)));
+        assert!(units.enqueue_release(&foreign, 10, &stream).is_err_and(|error| is_foreign(&error)));
+    }
+    // A stream of the column's device is not one of the pool's.
+    let theirs = other.stream().unwrap();
+    let error = units.allocate_on(&mut foreign, 10, &theirs).unwrap_err();
+    assert!(matches!(error, DeviceError::OtherDevice { .. }), "{error}");
+    assert_eq!(units.in_use().unwrap(), 0);
 }

@@ -30,7 +30,8 @@ fn device() -> Device {
 
 /// A map with four buckets, whatever is stored.
 fn crowded(device: &Device) -> SlabMap {
-    SlabMap::new(device, SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() }).unwrap()
+    SlabMap::new(device, SlabHashOptions { most_buckets: 4, seed: Some(0), ..SlabHashOptions::default() })
+        .unwrap()
 }
 
 fn inserts(keys: impl Iterator<Item = u32>) -> Vec<SlabRequest> {
@@ -89,7 +90,8 @@ fn trap_replace_stores_the_new_value_and_insert_keeps_the_old_one() {
 fn trap_out_of_slabs_is_an_answer() {
     let device = device();
     // The least that a pool has: 1024 slabs of 7 pairs behind 4 buckets.
-    let options = SlabHashOptions { most_buckets: 4, most_slabs: 1, ..SlabHashOptions::default() };
+    let options =
+        SlabHashOptions { most_buckets: 4, most_slabs: 1, seed: Some(0), ..SlabHashOptions::default() };
     let mut map: SlabMap = SlabMap::new(&device, options).unwrap();
     let answers = map.apply(&inserts(0..9000)).unwrap();
     let stored = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();
@@ -144,7 +146,7 @@ fn trap_slabs_that_come_back_are_as_good_as_new() {
 #[test]
 fn trap_regular_keys_are_spread() {
     for stride in [1, 2, 1 << 10, 1 << 16, 1 << 20] {
-        let options = SlabHashOptions { capacity: 4000, ..SlabHashOptions::default() };
+        let options = SlabHashOptions { capacity: 4000, seed: Some(0), ..SlabHashOptions::default() };
         let mut map: SlabMap = SlabMap::new(&device(), options).unwrap();
         map.apply(&inserts((0..4000_u32).map(|i| i.wrapping_mul(stride) ^ i >> 12))).unwrap();
         let stats = map.stats().unwrap();
@@ -155,7 +157,7 @@ fn trap_regular_keys_are_spread() {
 #[test]
 fn trap_every_key_and_value_can_be_stored() {
     for seed in 0..20 {
-        let options = SlabHashOptions { seed, most_buckets: 4, ..SlabHashOptions::default() };
+        let options = SlabHashOptions { seed: Some(seed), most_buckets: 4, ..SlabHashOptions::default() };
         let mut map: SlabMap = SlabMap::new(&device(), options).unwrap();
         let odd = [0, 1, 2, u32::MAX, u32::MAX - 1, u32::MAX - 2, 1 << 31, (1 << 31) - 1];
         let batch: Vec<SlabRequest> =
@@ -168,7 +170,8 @@ fn trap_every_key_and_value_can_be_stored() {
 
 #[test]
 fn buckets_are_added_as_pairs_come_and_small_batches_too() {
-    let mut map: SlabMap = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap =
+        SlabMap::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     let mut next = 0;
     for size in [1, 5, 40, 300, 10, 5000, 3, 20_000, 64] {
         map.apply(&inserts(next..next + size)).unwrap();
@@ -185,7 +188,8 @@ fn chains_of_any_length_are_flushed_in_every_schedule() {
     for seed in 0..24 {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let slab_bytes = if seed % 2 == 0 { 64 } else { 128 };
-        let options = SlabHashOptions { slab_bytes, most_buckets: 4, ..SlabHashOptions::default() };
+        let options =
+            SlabHashOptions { slab_bytes, most_buckets: 4, seed: Some(0), ..SlabHashOptions::default() };
         let mut map: SlabMap = SlabMap::new(&device, options).unwrap();
         let count = 1 + 9 * seed as u32;
         map.apply(&inserts(0..count)).unwrap();
@@ -205,7 +209,8 @@ fn chains_of_any_length_are_flushed_in_every_schedule() {
 
 #[test]
 fn churn_of_ever_new_keys_takes_no_more_memory() {
-    let mut map: SlabMap = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap =
+        SlabMap::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     let mut most = 0;
     for round in 0..40_u32 {
         let mut batch = inserts(round * 500..(round + 1) * 500);
@@ -220,7 +225,11 @@ fn churn_of_ever_new_keys_takes_no_more_memory() {
 #[test]
 fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     let device = device();
-    let mut map: SlabMap = SlabMap::new(&device.with_budget(600 << 10), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap = SlabMap::new(
+        &device.with_budget(600 << 10),
+        SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() },
+    )
+    .unwrap();
     // The columns of batches are there before memory becomes short.
     map.search(&[0; 2000]).unwrap();
     let (mut stored, mut full) = (0, 0);
@@ -234,6 +243,10 @@ fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     let found = map.search(&(0..2000).collect::<Vec<_>>()).unwrap();
     assert!(found.iter().zip(0_u32..).all(|(value, key)| *value == Some(!key)));
     assert!(
-        <SlabMap>::new(&device, SlabHashOptions { slab_bytes: 96, ..SlabHashOptions::default() }).is_err()
+        <SlabMap>::new(
+            &device,
+            SlabHashOptions { slab_bytes: 96, seed: Some(0), ..SlabHashOptions::default() }
+        )
+        .is_err()
     );
 }

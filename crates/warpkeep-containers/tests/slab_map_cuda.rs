@@ -66,8 +66,10 @@ fn builds_agree_with_the_cpu() {
     on_gpu(|device| {
         let keys: Vec<u64> = (0..300_000_u64).map(|i| (i * i % 200_003).wrapping_mul(0x9E37_79B9)).collect();
         let values: Vec<u64> = (0..300_000).collect();
-        let mut map = SlabMap::<u64, u64>::new(device, SlabHashOptions::default()).unwrap();
-        let mut on_cpu = SlabMap::on_cpu(SlabHashOptions::default());
+        let mut map =
+            SlabMap::<u64, u64>::new(device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() })
+                .unwrap();
+        let mut on_cpu = SlabMap::on_cpu(SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() });
         assert_eq!(map.build(&keys, &values).unwrap(), on_cpu.build(&keys, &values).unwrap());
         map.reserve(1 << 20).unwrap();
         assert_eq!(map.search(&keys).unwrap(), on_cpu.search(&keys).unwrap());

@@ -2,10 +2,14 @@
 
 #![cfg(not(no_simulator))]
 
+mod slab_multi;
 mod slab_table;
 
+use slab_multi::Multi;
 use slab_table::{Slabs, device_error};
-use warpkeep_containers::{ContainerError, SlabAnswer, SlabHashOptions, SlabMap, SlabRequest, SlabSet};
+use warpkeep_containers::{
+    ContainerError, SlabAnswer, SlabHashOptions, SlabMap, SlabMultiMap, SlabRequest, SlabSet,
+};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::{Gate, wrong_schedule};
@@ -15,7 +19,7 @@ fn wrong_chains() -> Option<String> {
     (0..60).find_map(|seed| {
         let run = || -> Result<Option<String>, DeviceError> {
             let mode = Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) });
-            let options = SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() };
+            let options = SlabHashOptions { most_buckets: 4, seed: Some(0), ..SlabHashOptions::default() };
             let mut map: SlabMap = SlabMap::new(&Device::simulated(mode)?, options).map_err(device_error)?;
             let requests: Vec<SlabRequest> = (0..250).map(|key| SlabRequest::Insert(key, key)).collect();
             let answers = map.apply(&requests).map_err(device_error)?;
@@ -36,7 +40,7 @@ fn wrong_builds() -> Option<String> {
     (0..40).find_map(|seed| {
         let run = || -> Result<Option<String>, ContainerError> {
             let device = Device::simulated(Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) }))?;
-            let options = SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() };
+            let options = SlabHashOptions { most_buckets: 4, seed: Some(0), ..SlabHashOptions::default() };
             let mut set: SlabSet = SlabSet::new(&device, options)?;
             for count in [400, 150] {
                 let keys: Vec<u32> = (0..count).map(|key| 1000 * key + count).collect();
@@ -60,12 +64,18 @@ fn every_fault_point_is_noticed() {
     let schedules = || wrong_schedule::<Slabs<SlabMap, 64, false>>(40);
     let wide = || wrong_schedule::<Slabs<SlabMap<u64, u64>, 128, false>>(40);
     let keys = || wrong_schedule::<Slabs<SlabSet, 64, false>>(40);
-    assert_eq!((schedules(), wide(), keys()), (None, None, None));
+    let multi = || wrong_schedule::<Multi<SlabMultiMap, 64>>(40);
+    assert_eq!((schedules(), wide(), keys(), multi()), (None, None, None, None));
     assert_eq!((wrong_chains(), wrong_builds()), (None, None));
     Gate::new("SlabMap")
         .with("slab_hash.pair_as_seen", "32-bit pairs", &schedules)
         .with("slab_hash.pair_as_seen", "64-bit pairs", &wide)
         .with("slab_hash.pair_as_seen", "keys", &keys)
+        .with("slab_hash.pair_as_seen", "several values", &multi)
+        .with("slab_hash.first_empty", "32-bit pairs", &schedules)
+        .with("slab_hash.first_empty", "64-bit pairs", &wide)
+        .with("slab_hash.first_empty", "keys", &keys)
+        .with("slab_hash.first_empty", "several values", &multi)
         .with("slab_hash.slab_before_link", "", &wrong_chains)
         .with("slab_hash.loser_releases", "", &wrong_chains)
         .with("slab_chain.slab_cleared", "", &wrong_builds)

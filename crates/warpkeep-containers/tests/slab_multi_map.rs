@@ -31,7 +31,9 @@ fn device() -> Device {
 
 #[test]
 fn values_of_a_key_stay_in_the_order_in_which_they_came() {
-    let mut map: SlabMultiMap = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMultiMap =
+        SlabMultiMap::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() })
+            .unwrap();
     for value in 0..60 {
         map.apply(&[SlabMultiRequest::Insert(9, value), SlabMultiRequest::Insert(value, 1000 + value)])
             .unwrap();
@@ -56,7 +58,9 @@ fn values_of_a_key_stay_in_the_order_in_which_they_came() {
 
 #[test]
 fn all_values_of_a_key_are_found_and_deleted() {
-    let mut map: SlabMultiMap = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMultiMap =
+        SlabMultiMap::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() })
+            .unwrap();
     let batch: Vec<SlabMultiRequest> = (0..3000_u32).map(|i| SlabMultiRequest::Insert(i % 100, i)).collect();
     map.apply(&batch).unwrap();
     let keys: Vec<u32> = (0..101).collect();
@@ -83,7 +87,8 @@ fn all_values_of_a_key_are_found_and_deleted() {
 
 #[test]
 fn a_set_tells_duplicates() {
-    let mut set: SlabSet = SlabSet::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut set: SlabSet =
+        SlabSet::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     let keys: Vec<u32> = (0..4000_u32).map(|i| (i % 1000).wrapping_mul(0x0100_0001)).collect();
     let answers = set.insert(&keys).unwrap();
     let first = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();

@@ -130,6 +130,52 @@ fn every_schedule_sorts_alike() {
     }
 }
 
+/// Sorts as many items as make a tile of this kind, and some more and less, by one, two and three digits.
+fn check_boundaries<K: SortKey + Ord, V: SortValue + Pod + PartialEq + std::fmt::Debug>(
+    tile: usize,
+    key: fn(u64) -> (K, u64),
+    value: fn(u64) -> V,
+) {
+    let device = device(None);
+    for count in [1, 2, 255, tile - 1, tile, tile + 1, 2 * tile, 5 * tile + 1] {
+        let random = |i: u64| (i ^ count as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 7;
+        for bits in [0..1, 0..8, 3..14, 0..16, 5..26] {
+            let mut items: Vec<(K, V, u64)> = (0..count as u64)
+                .map(|i| (key(random(i)), value(i)))
+                .map(|((key, bits), value)| (key, value, bits))
+                .collect();
+            let pairs: Vec<(K, V)> = items.iter().map(|(key, value, _)| (*key, *value)).collect();
+            items.sort_by_key(|item| (item.2 >> bits.start) & ((1 << (bits.end - bits.start)) - 1));
+            let right: Vec<(K, V)> = items.iter().map(|(key, value, _)| (*key, *value)).collect();
+            let found = match size_of::<V>() {
+                0 => keys_sorted(&device, &pairs, bits.clone()),
+                _ => sorted(&device, &pairs, bits.clone()),
+            };
+            assert!(found == right, "{count} items by {bits:?}");
+        }
+    }
+}
+
+/// Sorts keys that have no values.
+fn keys_sorted<K: SortKey, V: Copy>(device: &Device, pairs: &[(K, V)], bits: Range<u32>) -> Vec<(K, V)> {
+    let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
+    let (mut buffer, stream) = (device.upload(&keys).unwrap(), device.stream().unwrap());
+    Sorter::new(device).unwrap().sort_bits::<K, ()>(&mut buffer, None, keys.len(), bits, &stream).unwrap();
+    buffer.to_vec::<K>().unwrap().into_iter().map(|key| (key, pairs[0].1)).collect()
+}
+
+#[test]
+fn every_width_is_sorted_at_every_boundary() {
+    let narrow = |random: u64| (random as u32, u64::from(random as u32));
+    let wide = |random: u64| (random, random);
+    check_boundaries::<u32, ()>(4096, narrow, |_| ());
+    check_boundaries::<u32, u32>(4096, narrow, |i| i as u32);
+    check_boundaries::<u32, u64>(4096, narrow, |i| i << 33);
+    check_boundaries::<u64, ()>(4096, wide, |_| ());
+    check_boundaries::<u64, u32>(4096, wide, |i| i as u32);
+    check_boundaries::<u64, u64>(3072, wide, |i| i << 33);
+}
+
 #[test]
 fn keys_alone_are_sorted_too() {
     let device = device(None);

@@ -8,7 +8,7 @@ use bytemuck::{NoUninit, Pod};
 use crate::backend::RawStream;
 use crate::budget::Charge;
 use crate::choice::DeviceChoice;
-use crate::device::Core;
+use crate::device::{Core, Device};
 use crate::error::{DeviceError, Result};
 use crate::pointer::DevicePtr;
 use crate::stream::Stream;
@@ -66,6 +66,11 @@ impl Buffer {
     /// The device whose memory it is.
     pub fn choice(&self) -> DeviceChoice {
         self.core.info.choice
+    }
+
+    /// An error unless it is memory of this device. `what` names it in the message.
+    pub fn check_device(&self, device: &Device, what: &'static str) -> Result<()> {
+        device.core.same(&self.core, what)
     }
 
     /// How many bytes it has.

@@ -227,6 +227,20 @@ impl Device {
         unsafe { self.backend().copy(to, from, bytes, stream.raw) }
     }
 
+    /// Sets bytes at any address that the device reaches, after what is in the stream.
+    ///
+    /// # Safety
+    /// The range must belong to a live buffer, pinned buffer or registration of this device until the stream
+    /// has come to the end of the fill.
+    pub unsafe fn fill_raw(&self, to: DevicePtr, bytes: usize, byte: u8, stream: &Stream) -> Result<()> {
+        stream.belongs_to(&self.core)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: as this function's contract says.
+        unsafe { self.backend().fill(to, byte, bytes, stream.raw) }
+    }
+
     /// The simulator, if this is one: for its reports, its store log and its crashes.
     pub fn simulator(&self) -> Option<&Simulator> {
         self.backend().simulator()

@@ -83,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 type Model = HashMap<Vec<u8>, (u64, Vec<u8>)>;
 
-/// Puts and removes in one stage; a stage that finds no place is given up and begun again.
+/// Puts and removes in one stage; a stage without a slot for its key is given up and begun again.
 fn batch<P: Persist>(
     table: &impl Staging<P>,
     model: &mut Model,

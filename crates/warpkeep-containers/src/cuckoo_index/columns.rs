@@ -85,10 +85,23 @@ pub(super) struct Staged {
 }
 
 impl Staged {
+    /// Whether the batch needs no plan, because no answer depends on the order of its operations: insertions alone, or deletions alone.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.codes.is_null() && [IndexOpKind::Insert as u32, IndexOpKind::Delete as u32].contains(&self.code)
+    }
+
     /// Whether all operations ask only.
     pub(super) fn is_search(&self) -> bool {
         self.codes.is_null() && self.code == IndexOpKind::Search as u32
     }
+}
+
+/// The order in which a batch is worked: operations by group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) plan: BatchPlan,
+    /// Where the number of runs is, if the host does not know it: then the plan has the most that there can be.
+    pub(super) runs_at: DevicePtr,
 }
 
 impl Columns {
@@ -142,6 +155,19 @@ impl Columns {
         Ok(staged)
     }
 
+    /// Begins to fetch the answers to a batch.
+    ///
+    /// # Safety
+    /// As [`stage`](Self::stage).
+    pub(super) unsafe fn fetch(&mut self, count: usize, device: &Device, stream: &Stream) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.statuses.fetch::<u8>(device, count, stream)?;
+            self.matches.fetch::<u8>(device, count, stream)?;
+            self.found.fetch::<[u32; 2]>(device, count, stream)
+        }
+    }
+
     /// Plans a batch on the host: operations by group.
     ///
     /// # Safety
@@ -152,9 +178,10 @@ impl Columns {
         layout: Layout,
         device: &Device,
         stream: &Stream,
-    ) -> Result<BatchPlan> {
+    ) -> Result<Planned> {
         let groups = (0..batch.len()).map(|at| layout.group(batch.op(at).hash));
         // SAFETY: the caller's promise.
-        unsafe { self.plans.plan_on_host(groups, device, stream) }
+        let plan = unsafe { self.plans.plan_on_host(groups, device, stream)? };
+        Ok(Planned { plan, runs_at: DevicePtr::NULL })
     }
 }

@@ -7,13 +7,14 @@ use warpkeep_device::{
     Device, DevicePtr, Grid, KernelSet as _, Program, Result, Stream, TypedKernel, WorkspacePool,
 };
 
-use super::columns::{Columns, HostBatch, Staged};
+use super::columns::{Columns, HostBatch, Planned, Staged};
 use super::kernels::{Batch, CELLS, IndexKernels, PENDING, Plan, Search, SearchAll, THREADS};
 use super::layout::Layout;
-use super::op::{IndexAnswer, IndexStatus};
+use super::op::{IndexAnswer, IndexOpKind, IndexStatus};
 use super::table::Table;
 use crate::Sorter;
-use crate::batch_plan::{BatchPlan, HOST_PLANS};
+use crate::batch_columns::MOST_OPERATIONS;
+use crate::batch_plan::HOST_PLANS;
 
 /// How often displacement is tried again, for entries that others were faster than and for operations behind them.
 const MOST_ROUNDS: u32 = 16;
@@ -43,7 +44,7 @@ impl DeviceIndex {
             sorter: Sorter::new(device)?,
             table: RwLock::new(Table::new(device, layout)?),
             layout,
-            staged: staged.max(1),
+            staged: staged.clamp(1, MOST_OPERATIONS),
             workspaces: WorkspacePool::default(),
         })
     }
@@ -63,7 +64,8 @@ impl DeviceIndex {
             return Ok(());
         }
         let is_search = matches!(batch, HostBatch::Search(_));
-        let on_host = !is_search && batch.len().min(self.staged) <= HOST_PLANS;
+        let is_unordered = matches!(batch, HostBatch::All(IndexOpKind::Insert | IndexOpKind::Delete, ..));
+        let on_host = !is_search && !is_unordered && batch.len().min(self.staged) <= HOST_PLANS;
         // One workspace for all parts, so that the memory of the first, which is the longest, does for the others: once something has
         // changed, its answers are not to be lost.
         let mut workspace = self.workspaces.take(&self.device)?;
@@ -71,23 +73,24 @@ impl DeviceIndex {
         for begin in (0..batch.len()).step_by(self.staged) {
             let part = batch.part(begin..batch.len().min(begin.saturating_add(self.staged)));
             let count = part.len();
-            // SAFETY: the stream is synchronised before the columns are used again.
-            unsafe {
+            // SAFETY: the stream is synchronised before the columns, or the table of a search, are used again.
+            let table = unsafe {
                 let staged = columns.stage(&part, !on_host, device, stream)?;
                 if is_search {
-                    self.search(&staged, stream)?;
+                    Some(self.enqueue_search(&staged, stream)?)
                 } else {
                     let planned = match on_host {
-                        true => columns.plan_on_host(&part, self.layout, device, stream)?,
+                        true => Some(columns.plan_on_host(&part, self.layout, device, stream)?),
                         false => self.plan(&staged, columns, stream)?,
                     };
-                    self.apply(&staged, &planned, columns, stream)?;
+                    self.apply(&staged, planned, columns, stream)?;
+                    None
                 }
-                columns.statuses.fetch::<u8>(device, count, stream)?;
-                columns.matches.fetch::<u8>(device, count, stream)?;
-                columns.found.fetch::<[u32; 2]>(device, count, stream)?;
-            }
-            stream.synchronize()?;
+            };
+            // SAFETY: as above.
+            let fetched = unsafe { columns.fetch(count, device, stream) };
+            stream.synchronize().and(fetched)?;
+            drop(table);
             let statuses: &[IndexStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
             let matches = columns.matches.fetched::<u8>(count);
             let found = columns.found.fetched::<[u32; 2]>(count);
@@ -108,31 +111,32 @@ impl DeviceIndex {
             return Ok(());
         }
         if staged.is_search() {
-            // SAFETY: this function's contract.
-            return unsafe { self.search(staged, stream) };
+            // SAFETY: this function's contract; the table is borrowed until the stream is synchronised.
+            let _table = unsafe { self.enqueue_search(staged, stream)? };
+            return stream.synchronize();
         }
         let mut workspace = self.workspaces.take(&self.device)?;
-        // SAFETY: this function's contract; both calls wait for the stream.
+        // SAFETY: this function's contract; the second call waits for the stream.
         unsafe {
             let planned = self.plan(staged, &mut workspace.columns, stream)?;
-            self.apply(staged, &planned, &mut workspace.columns, stream)?;
+            self.apply(staged, planned, &mut workspace.columns, stream)?;
         }
         self.workspaces.put_back(workspace);
         Ok(())
     }
 
-    /// Searches, and waits for it.
+    /// Begins to search. The table must not change until the stream is synchronised.
     ///
     /// # Safety
-    /// As [`run_staged`](Self::run_staged).
-    unsafe fn search(&self, staged: &Staged, stream: &Stream) -> Result<()> {
+    /// As [`run_staged`](Self::run_staged), until then.
+    unsafe fn enqueue_search(&self, staged: &Staged, stream: &Stream) -> Result<RwLockReadGuard<'_, Table>> {
         let table = self.read();
         let Staged { hashes, statuses, matches, found, count, .. } = *staged;
         let params =
             Search { index: table.reference(), hashes, statuses, matches, found, count: count as u64 };
-        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
+        // SAFETY: the caller's promise.
         unsafe { self.kernels.search.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
-        stream.synchronize()
+        Ok(table)
     }
 
     /// Gives the locations of all entries that match each hash, in no order.
@@ -170,35 +174,47 @@ impl DeviceIndex {
         Ok(())
     }
 
-    /// Plans a batch on the device: sorted by bucket, so that neighbouring threads work neighbouring buckets.
+    /// Plans a batch on the device, and does not wait: sorted by bucket, so that neighbouring threads work neighbouring buckets. No plan if it
+    /// needs none.
     ///
     /// # Safety
-    /// As [`run_staged`](Self::run_staged).
-    unsafe fn plan(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<BatchPlan> {
+    /// As [`run_staged`](Self::run_staged); the stream is synchronised before the columns are used again.
+    unsafe fn plan(
+        &self,
+        staged: &Staged,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<Option<Planned>> {
+        if staged.is_unordered() {
+            return Ok(None);
+        }
         let (index, count) = (self.read().reference(), staged.count as u64);
         let bits = 32 + self.layout.bits();
-        columns.plans.plan_on_device::<u64>(
-            staged.count,
-            bits,
-            &self.sorter,
-            &self.device,
-            stream,
-            |sorted, numbers| {
-                let params = Plan { index, hashes: staged.hashes, sorted, numbers, count };
-                // SAFETY: the caller's promise; both columns have `count` elements, and planning waits for the stream.
-                unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
-            },
-        )
+        // SAFETY: the caller's promise; both columns have `count` elements.
+        let (plan, runs_at) = unsafe {
+            columns.plans.enqueue_plan::<u64>(
+                staged.count,
+                bits,
+                &self.sorter,
+                &self.device,
+                stream,
+                |sorted, numbers| {
+                    let params = Plan { index, hashes: staged.hashes, sorted, numbers, count };
+                    self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream)
+                },
+            )?
+        };
+        Ok(Some(Planned { plan, runs_at }))
     }
 
-    /// Works a planned batch: displaces where it must, and answers `Full` where that fails. Waits for it.
+    /// Works a batch: displaces where it must, and answers `Full` where that fails. Waits for it.
     ///
     /// # Safety
     /// As [`run_staged`](Self::run_staged), for both.
     unsafe fn apply(
         &self,
         staged: &Staged,
-        planned: &BatchPlan,
+        planned: Option<Planned>,
         columns: &mut Columns,
         stream: &Stream,
     ) -> Result<()> {
@@ -207,8 +223,13 @@ impl DeviceIndex {
         // Exclusively: entries that are on their way cannot be found.
         let table = self.write();
         let mut pass = Pass { index: self, staged, planned, lists, listed: None, stream };
+        let first = match planned {
+            Some(_) => &self.kernels.apply,
+            None if staged.code == IndexOpKind::Insert as u32 => &self.kernels.insert,
+            None => &self.kernels.erase,
+        };
         // SAFETY: the caller's promise, as for all kernels below.
-        let mut left = unsafe { pass.run(&self.kernels.apply, false, &table)? };
+        let mut left = unsafe { pass.run(first, false, &table)? };
         for _ in 0..MOST_ROUNDS {
             if left.pending == 0 {
                 return Ok(());
@@ -235,7 +256,7 @@ impl DeviceIndex {
 struct Left {
     /// Runs that are not finished.
     pending: u64,
-    /// Entries that a displacing kernel added.
+    /// Runs for which a displacing kernel added entries.
     placed: u64,
 }
 
@@ -243,7 +264,8 @@ struct Left {
 struct Pass<'a> {
     index: &'a DeviceIndex,
     staged: &'a Staged,
-    planned: &'a BatchPlan,
+    /// `None` if every operation is a run of its own.
+    planned: Option<Planned>,
     lists: [DevicePtr; 2],
     /// How many runs the first list has; `None` before there is one.
     listed: Option<u64>,
@@ -255,14 +277,18 @@ impl Pass<'_> {
     /// The columns are as long as the batch says, and the table is not used otherwise.
     unsafe fn run(&mut self, kernel: &TypedKernel<Batch>, refuses: bool, table: &Table) -> Result<Left> {
         let (staged, planned) = (self.staged, self.planned);
+        let (planned, runs_at) =
+            planned.map_or((None, DevicePtr::NULL), |Planned { plan, runs_at }| (Some(plan), runs_at));
+        let runs = planned.map_or(staged.count as u64, |plan| plan.runs);
         debug_assert_eq!(table.layout, self.index.layout);
         table.control.fill_on(8 * PENDING, 16, 0, self.stream)?;
         let params = Batch {
             index: table.reference(),
-            sorted: planned.sorted,
-            numbers: planned.numbers,
-            begins: planned.begins,
-            runs: planned.runs,
+            hashes: if planned.is_some() { DevicePtr::NULL } else { staged.hashes },
+            sorted: planned.map_or(DevicePtr::NULL, |plan| plan.sorted),
+            numbers: planned.map_or(DevicePtr::NULL, |plan| plan.numbers),
+            begins: planned.map_or(DevicePtr::NULL, |plan| plan.begins),
+            runs,
             count: staged.count as u64,
             codes: staged.codes,
             locations: staged.locations,
@@ -273,10 +299,11 @@ impl Pass<'_> {
             list: if self.listed.is_some() { self.lists[0] } else { DevicePtr::NULL },
             listed: self.listed.unwrap_or(0),
             pending: self.lists[1],
+            runs_at,
             code: staged.code,
             refuses: u32::from(refuses),
         };
-        let threads = self.listed.unwrap_or(planned.runs);
+        let threads = self.listed.unwrap_or(runs);
         // SAFETY: the caller's promise; the lists have room for all runs.
         unsafe { kernel.launch(Grid::covering(threads, THREADS), &params, self.stream)? };
         let mut counted = [0_u64; 2];

@@ -6,6 +6,7 @@ use warpkeep_device::DevicePtr;
 use super::NO_LOCATION;
 use super::op::{IndexOpKind, IndexStatus};
 use super::table::CuckooIndexRef;
+use crate::spread_count::COUNT_WORDS;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
@@ -16,11 +17,11 @@ pub(super) const LEAST_BITS: u32 = 1;
 pub(super) const MOST_BITS: u32 = 30;
 /// What signatures are multiplied by.
 pub(super) const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Words that kernels count in.
-pub(super) const CONTROL_WORDS: usize = 5;
+/// Words that kernels count in. The first ones have the number of entries.
+pub(super) const CONTROL_WORDS: usize = COUNT_WORDS + 4;
 /// Which word counts the runs that are not finished, and which the first of those that `verify` counts in.
-pub(super) const PENDING: usize = 1;
-pub(super) const FIRST_VERIFIED: usize = 3;
+pub(super) const PENDING: usize = COUNT_WORDS;
+pub(super) const FIRST_VERIFIED: usize = COUNT_WORDS + 2;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -36,6 +37,7 @@ pub(super) struct Plan {
 #[repr(C)]
 pub(super) struct Batch {
     pub(super) index: CuckooIndexRef,
+    pub(super) hashes: DevicePtr,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) begins: DevicePtr,
@@ -50,6 +52,7 @@ pub(super) struct Batch {
     pub(super) list: DevicePtr,
     pub(super) listed: u64,
     pub(super) pending: DevicePtr,
+    pub(super) runs_at: DevicePtr,
     pub(super) code: u32,
     pub(super) refuses: u32,
 }
@@ -86,6 +89,8 @@ warpkeep_device::kernel_set! {
     pub(super) struct IndexKernels in "cuckoo_index.cu", prefix "cuckoo_index_" {
         plan: Plan,
         apply: Batch,
+        insert: Batch,
+        erase: Batch,
         place: Batch,
         search: Search,
         search_all: SearchAll,
@@ -99,6 +104,7 @@ warpkeep_device::kernel_set! {
         no_location = NO_LOCATION,
         spread = SPREAD,
         control_words = CONTROL_WORDS,
+        count_words = COUNT_WORDS,
         inserted = IndexStatus::Inserted,
         replaced = IndexStatus::Replaced,
         found = IndexStatus::Found,

@@ -23,7 +23,7 @@ pub use table::CuckooIndexRef;
 pub use whole::IndexEntry;
 
 use crate::ContainerError;
-use crate::batch_columns::given_column;
+use crate::batch_columns::{check_operations, own_column};
 
 /// The one number that is no location. Answers have it where no entry matched.
 pub const NO_LOCATION: u32 = u32::MAX;
@@ -49,7 +49,7 @@ impl CuckooIndexOptions {
         Self { items, ..self }
     }
 
-    /// Operations of a batch of slices that are in device memory at once; longer batches are run in such parts.
+    /// Operations of a batch of slices that are in device memory at once, 2^24 by default and less than 2^32; longer batches are run in such parts.
     #[must_use]
     pub fn staged(self, operations: usize) -> Self {
         Self { staged: operations, ..self }
@@ -210,7 +210,8 @@ impl CuckooIndex {
     /// Runs a batch in device memory after what is in the stream, and waits for it.
     ///
     /// # Errors
-    /// If a buffer is too short or the index is on the CPU, before anything is changed.
+    /// If a buffer is too short or of another device, if there are 2^32 operations or more and not all of them are searches, or if the index is on the
+    /// CPU, before anything is changed.
     pub fn apply_on(
         &self,
         ops: DeviceIndexOps<'_>,
@@ -223,7 +224,11 @@ impl CuckooIndex {
             IndexOpKinds::All(kind) => (None, kind as u32),
             IndexOpKinds::Each(codes) => (Some(codes), 0),
         };
-        let column = |buffer: Option<&Buffer>, element, what| given_column(buffer, element, count, what);
+        if !matches!(ops.kinds, IndexOpKinds::All(IndexOpKind::Search)) {
+            check_operations(count)?;
+        }
+        let column =
+            |buffer: Option<&Buffer>, element, what| own_column(buffer, element, count, what, &index.device);
         let staged = Staged {
             hashes: column(Some(ops.hashes), 8, "hashes")?,
             codes: column(codes, 1, "kinds of operations")?,

@@ -5,6 +5,7 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Result};
 
 use super::kernels::{CELLS, CONTROL_WORDS};
 use super::layout::Layout;
+use crate::spread_count::{COUNT_WORDS, sum};
 
 /// What kernels need to use an index: the struct of the same name in `warpkeep/cuckoo_index.h`, to be a part of a kernel's parameters.
 ///
@@ -40,7 +41,9 @@ impl Table {
     }
 
     pub(super) fn len(&self) -> Result<u64> {
-        self.control.view::<u64>()?.get(0)
+        let mut words = [0_u64; COUNT_WORDS];
+        self.control.read(0, &mut words)?;
+        Ok(sum(&words))
     }
 
     pub(super) fn clear(&self) -> Result<()> {

@@ -7,6 +7,7 @@ use super::kernels::{CELLS, CONTROL_WORDS, FIRST_VERIFIED, THREADS, Whole};
 use super::layout::{entry, signature};
 use super::{CuckooIndex, Kind};
 use crate::ContainerError;
+use crate::spread_count::{COUNT_WORDS, sum};
 
 /// Buckets that are read at once.
 const CHUNK: u64 = 1 << 16;
@@ -131,7 +132,6 @@ impl DeviceIndex {
         table.control.read_on(0, &mut control, stream)?;
         drop(table);
         self.workspaces.put_back(workspace);
-        let [length, _, _, marked, held] = control;
-        Ok([length, marked, held])
+        Ok([sum(&control[..COUNT_WORDS]), control[FIRST_VERIFIED], control[FIRST_VERIFIED + 1]])
     }
 }

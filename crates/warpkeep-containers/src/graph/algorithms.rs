@@ -1,65 +1,112 @@
-//! Algorithms on a graph as it is now: searches, components, triangles and ranks.
+//! Algorithms on a state of a graph: searches, components, triangles, core numbers and ranks.
 
-use std::collections::VecDeque;
-
-use super::cpu::CpuLists;
-use super::{Graph, Kind};
+use super::reading::{Reading, State};
 use crate::ContainerError;
 
 /// Units of ranks.
 pub(super) const RANKS: u64 = 1 << 60;
 
-impl Graph {
-    /// How many edges lead from the nearest of these vertices to each vertex of the graph, at least; `u32::MAX` where no path leads. Breadth-first search, one launch a level.
-    ///
-    /// ```
-    /// use warpkeep_containers::{Edge, Graph, GraphOptions};
-    ///
-    /// let graph = Graph::on_cpu(&GraphOptions::default());
-    /// graph.insert_edges(&[Edge::new(0, 1), Edge::new(1, 3), Edge::new(3, 0), Edge::new(2, 3)])?;
-    /// assert_eq!(graph.bfs(&[0])?, [0, 1, u32::MAX, 2]);
-    /// # Ok::<(), warpkeep_containers::ContainerError>(())
-    /// ```
-    pub fn bfs(&self, sources: &[u32]) -> Result<Vec<u32>, ContainerError> {
-        match &self.kind {
-            Kind::Device(graph) => Ok(graph.bfs(sources)?),
-            Kind::Cpu(graph) => Ok(bfs(&graph.lock(), sources)),
+/// Ranks of vertices, and how they were reached.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PageRanks {
+    /// The rank of each vertex. They sum up to 1, but for rounding.
+    pub ranks: Vec<f64>,
+    /// The rounds that were done.
+    pub rounds: u32,
+    /// The sum over all vertices of how much their ranks changed in the last round. 2 if there was no round.
+    pub change: f64,
+}
+
+/// When ranks are good enough.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ranking {
+    /// In units of 2^-64.
+    pub(super) damping: u64,
+    pub(super) most_rounds: u32,
+    /// No rounds follow one that changes no more than this; `None` if all are done.
+    pub(super) least_change: Option<u64>,
+}
+
+impl Reading<'_> {
+    pub(super) fn bfs(&self, sources: &[u32]) -> Result<Vec<u32>, ContainerError> {
+        match &self.state {
+            State::Device(graph, view) => Ok(graph.bfs(sources, view)?),
+            State::Cpu(lists) => Ok(lists.bfs(sources)),
         }
     }
 
-    /// The smallest vertex of the component of each vertex. Directions of edges do not matter: components of directed graphs are the weakly connected ones.
-    pub fn components(&self) -> Result<Vec<u32>, ContainerError> {
-        match &self.kind {
-            Kind::Device(graph) => Ok(graph.components()?),
-            Kind::Cpu(graph) => Ok(components(&graph.lock())),
+    pub(super) fn components(&self) -> Result<Vec<u32>, ContainerError> {
+        match &self.state {
+            State::Device(graph, view) => Ok(graph.components(view)?),
+            State::Cpu(lists) => Ok(lists.components()),
         }
     }
 
-    /// How many triangles an undirected graph has, by intersections of its sorted lists.
-    ///
-    /// # Errors
-    /// [`ContainerError::Directed`] if the graph is directed.
-    pub fn triangles(&self) -> Result<u64, ContainerError> {
-        if !self.options.undirected {
-            return Err(ContainerError::Directed { call: "triangles" });
-        }
-        match &self.kind {
-            Kind::Device(graph) => Ok(graph.triangles()?),
-            Kind::Cpu(graph) => Ok(triangles(&graph.lock())),
+    pub(super) fn triangles(&self) -> Result<u64, ContainerError> {
+        self.undirected("triangles")?;
+        match &self.state {
+            State::Device(graph, view) => Ok(graph.triangles(view)?),
+            State::Cpu(lists) => Ok(lists.triangles()),
         }
     }
 
-    /// PageRank after `rounds` rounds from equal ranks, which sum up to 1. Vertices without edges share their rank among all. The arithmetic is of whole numbers in units of
-    /// 2^-60, so that every device and the CPU give the same ranks. `damping` is taken between 0 and 1; 0.85 is usual.
-    pub fn pagerank(&self, damping: f64, rounds: u32) -> Result<Vec<f64>, ContainerError> {
-        // Not a number is 0.
-        let damping = (damping.clamp(0.0, 1.0) * 2_f64.powi(64)) as u64;
-        let ranks = match &self.kind {
-            Kind::Device(graph) => graph.pagerank(damping, rounds)?,
-            Kind::Cpu(graph) => pagerank(&graph.lock(), damping, rounds),
+    pub(super) fn core_numbers(&self) -> Result<Vec<u32>, ContainerError> {
+        self.undirected("core_numbers")?;
+        match &self.state {
+            State::Device(graph, view) => Ok(graph.core_numbers(view)?),
+            State::Cpu(lists) => Ok(lists.core_numbers()),
+        }
+    }
+
+    /// Ranks after some rounds. Without `tolerance` all of them are done.
+    pub(super) fn pagerank(
+        &self,
+        from: &[f64],
+        damping: f64,
+        tolerance: Option<f64>,
+        most_rounds: u32,
+    ) -> Result<PageRanks, ContainerError> {
+        let ranking = Ranking {
+            // Not a number is 0.
+            damping: (damping.clamp(0.0, 1.0) * 2_f64.powi(64)) as u64,
+            most_rounds,
+            least_change: tolerance.map(|tolerance| (tolerance.clamp(0.0, 2.0) * RANKS as f64) as u64),
         };
-        Ok(ranks.into_iter().map(|rank| rank as f64 / RANKS as f64).collect())
+        let first = first_ranks(from, self.vertices())?;
+        let (ranks, rounds, change) = match &self.state {
+            State::Device(graph, view) => graph.pagerank(first, &ranking, view)?,
+            State::Cpu(lists) => lists.pagerank(first, &ranking),
+        };
+        let share = |rank: u64| rank as f64 / RANKS as f64;
+        Ok(PageRanks { ranks: ranks.into_iter().map(share).collect(), rounds, change: share(change) })
     }
+
+    fn undirected(&self, call: &'static str) -> Result<(), ContainerError> {
+        if self.options.undirected { Ok(()) } else { Err(ContainerError::Directed { call }) }
+    }
+}
+
+/// The ranks that a graph with this number of vertices begins with. Vertices without one have that of equal ranks.
+fn first_ranks(from: &[f64], vertices: u64) -> Result<Vec<u64>, ContainerError> {
+    let equal = RANKS / vertices.max(1);
+    if from.is_empty() {
+        return Ok(vec![equal; vertices as usize]);
+    }
+    if from.len() as u64 > vertices {
+        let what = format!("{} ranks were given, and the graph has {vertices} vertices", from.len());
+        return Err(ContainerError::BadRanks { what });
+    }
+    if let Some(at) = from.iter().position(|rank| !rank.is_finite() || *rank < 0.0) {
+        return Err(ContainerError::BadRanks { what: format!("the rank of vertex {at} is {}", from[at]) });
+    }
+    let missing = (vertices - from.len() as u64) as f64 / vertices as f64;
+    let sum: f64 = from.iter().sum::<f64>() + missing;
+    if sum == 0.0 || !sum.is_finite() {
+        return Err(ContainerError::BadRanks { what: format!("the sum of all ranks is {sum}") });
+    }
+    let rank = |at: usize| from.get(at).copied().unwrap_or(1.0 / vertices as f64);
+    Ok((0..vertices as usize).map(|at| (rank(at) / sum * RANKS as f64) as u64).collect())
 }
 
 /// The least rank of a vertex in a graph with this number of vertices.
@@ -67,89 +114,6 @@ pub(super) fn base_rank(damping: u64, vertices: u64) -> u64 {
     (RANKS - damped(damping, RANKS)) / vertices.max(1)
 }
 
-fn damped(damping: u64, rank: u64) -> u64 {
+pub(super) fn damped(damping: u64, rank: u64) -> u64 {
     ((u128::from(damping) * u128::from(rank)) >> 64) as u64
-}
-
-fn bfs(lists: &CpuLists, sources: &[u32]) -> Vec<u32> {
-    let mut levels = vec![u32::MAX; lists.vertices as usize];
-    let mut waiting = VecDeque::new();
-    for source in sources {
-        if let Some(level) = levels.get_mut(*source as usize).filter(|level| **level != 0) {
-            *level = 0;
-            waiting.push_back(*source);
-        }
-    }
-    while let Some(vertex) = waiting.pop_front() {
-        let next = levels[vertex as usize] + 1;
-        for edge in lists.list(vertex) {
-            let level = &mut levels[edge.target as usize];
-            if *level == u32::MAX {
-                *level = next;
-                waiting.push_back(edge.target);
-            }
-        }
-    }
-    levels
-}
-
-fn components(lists: &CpuLists) -> Vec<u32> {
-    let mut parents: Vec<u32> = (0..lists.vertices as u32).collect();
-    fn root(parents: &mut [u32], mut vertex: u32) -> u32 {
-        while parents[vertex as usize] != vertex {
-            // Each vertex on the way skips its parent.
-            let parent = parents[vertex as usize];
-            parents[vertex as usize] = parents[parent as usize];
-            vertex = parent;
-        }
-        vertex
-    }
-    for edge in lists.all() {
-        let (one, two) = (root(&mut parents, edge.source), root(&mut parents, edge.target));
-        parents[one.max(two) as usize] = one.min(two);
-    }
-    (0..lists.vertices as u32).map(|vertex| root(&mut parents, vertex)).collect()
-}
-
-fn triangles(lists: &CpuLists) -> u64 {
-    let above = |vertex: u32, limit: u32| {
-        let list = lists.list(vertex);
-        &list[list.partition_point(|edge| edge.target <= limit)..]
-    };
-    let common = |source: u32, target: u32| {
-        let (mut one, mut two) = (above(source, target), above(target, target));
-        let mut count = 0;
-        while let (Some(a), Some(b)) = (one.first(), two.first()) {
-            count += u64::from(a.target == b.target);
-            if a.target <= b.target {
-                one = &one[1..];
-            }
-            if b.target <= a.target {
-                two = &two[1..];
-            }
-        }
-        count
-    };
-    let upwards = lists.all().filter(|edge| edge.source < edge.target);
-    upwards.map(|edge| common(edge.source, edge.target)).sum()
-}
-
-fn pagerank(lists: &CpuLists, damping: u64, rounds: u32) -> Vec<u64> {
-    let vertices = lists.vertices;
-    let base = base_rank(damping, vertices);
-    let mut ranks = vec![RANKS / vertices.max(1); vertices as usize];
-    for _ in 0..rounds {
-        let (mut sums, mut dangling) = (vec![0_u64; vertices as usize], 0);
-        for (vertex, rank) in ranks.iter().enumerate() {
-            let list = lists.list(vertex as u32);
-            if list.is_empty() {
-                dangling += rank;
-            }
-            list.iter().for_each(|edge| sums[edge.target as usize] += rank / list.len() as u64);
-        }
-        for (rank, sum) in ranks.iter_mut().zip(sums) {
-            *rank = base + damped(damping, sum + dangling / vertices);
-        }
-    }
-    ranks
 }

@@ -4,6 +4,7 @@ use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::GraphOptions;
 use super::edge::{Edge, EdgeOp, EdgeOpKind};
+use super::sample_columns::SampleScratch;
 use crate::batch_columns::{answer_column, send_column};
 use crate::batch_plan::{PlanColumns, Scratch};
 
@@ -20,6 +21,7 @@ pub(super) struct Columns {
     pub(super) control: Scratch,
     pub(super) plans: PlanColumns,
     pub(super) runs: RunColumns,
+    pub(super) samples: SampleScratch,
 }
 
 /// What is known of each run of a batch, and of each segment: see `graph_batch::Update`.
@@ -35,6 +37,11 @@ pub(super) struct RunColumns {
     pub(super) firsts: Scratch,
     pub(super) needs: Scratch,
     pub(super) moves: Scratch,
+    pub(super) classes: Scratch,
+    pub(super) owners: Scratch,
+    pub(super) listed: Scratch,
+    pub(super) sums: Scratch,
+    pub(super) touched: Scratch,
 }
 
 /// A batch in the host's memory.

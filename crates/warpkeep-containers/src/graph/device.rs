@@ -1,17 +1,20 @@
 //! A graph in device memory: its batches.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytemuck::checked;
-use warpkeep_device::{
-    Buffer, Device, DevicePtr, Grid, KernelSet as _, Result, Stream, TypedKernel, WorkspacePool,
-};
+use warpkeep_device::{Device, DevicePtr, Grid, KernelSet as _, Result, Stream, TypedKernel, WorkspacePool};
 
 use super::GraphOptions;
+use super::apply::{Known, Work};
+use super::calls::TriangleChange;
 use super::columns::{Columns, Extent, HostBatch, Staged};
+use super::compaction::Compaction;
 use super::edge::EdgeStatus;
-use super::kernels::{CONTROL_WORDS, Expand, GraphKernels, NEEDED, THREADS, Update, WARP};
-use super::storage::{Compaction, Room, Storage, is_short};
+use super::kernels::{CONTROL_WORDS, Expand, GraphKernels, MOST_RUNS, THREADS};
+use super::pins::Pins;
+use super::storage::Storage;
+use crate::batch_columns::settled;
 use crate::batch_plan::{BatchPlan, HOST_PLANS, PlanColumns};
 use crate::{ContainerError, Sorter};
 
@@ -26,6 +29,11 @@ pub(super) struct DeviceGraph {
     pub(super) kernels: GraphKernels,
     pub(super) sorter: Sorter,
     storage: RwLock<Storage>,
+    /// Held by each call that changes the graph or keeps its state, before it borrows the storage.
+    turn: Mutex<()>,
+    pub(super) pins: Pins,
+    /// Batches with no more runs are planned by one block.
+    pub(super) most_runs: u64,
     pub(super) options: GraphOptions,
     pub(super) workspaces: WorkspacePool<Columns>,
 }
@@ -37,6 +45,9 @@ impl DeviceGraph {
             kernels: GraphKernels::load(device)?,
             sorter: Sorter::new(device)?,
             storage: RwLock::new(Storage::new(device, options)?),
+            turn: Mutex::default(),
+            pins: Pins::default(),
+            most_runs: MOST_RUNS,
             options: options.clone(),
             workspaces: WorkspacePool::default(),
         })
@@ -47,6 +58,11 @@ impl DeviceGraph {
         self.storage.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One call at a time changes the graph. What it finds out before that, it finds out beside others that read.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, Storage> {
         self.storage.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,69 +71,115 @@ impl DeviceGraph {
         Compaction { device: &self.device, kernels: &self.kernels, sorter: &self.sorter, stream }
     }
 
-    /// Runs a batch of slices; gives the answers in the batch's order.
-    pub(super) fn run(&self, batch: &HostBatch<'_>) -> Result<Vec<EdgeStatus>, ContainerError> {
+    /// Runs a batch of slices; gives the answers in the batch's order, and by how much the triangles change if that is asked for.
+    pub(super) fn run(
+        &self,
+        batch: &HostBatch<'_>,
+        change: Option<&mut TriangleChange>,
+    ) -> Result<Vec<EdgeStatus>, ContainerError> {
         let (count, extent) = (batch.len(), batch.extent(&self.options));
         if count == 0 {
             return Ok(Vec::new());
         }
         let entries = self.check_size(count, extent)?;
         let mut workspace = self.workspaces.take(&self.device)?;
-        let (device, columns, stream) = (&self.device, &mut workspace.columns, &workspace.stream);
-        let on_host = entries <= HOST_PLANS;
-        // SAFETY: the stream is synchronised before the columns are used again.
-        unsafe {
-            let staged = columns.stage(batch, &self.options, !on_host, device, stream)?;
-            let plan = match on_host {
-                true => {
-                    let keys = self.sort_keys(batch, extent.bits());
-                    columns.plans.plan_on_host::<u64>(keys, device, stream)?
-                }
-                false => self.plan(&staged, extent, &mut columns.plans, stream)?,
-            };
-            self.apply(&staged, plan, extent, columns, stream)?;
-            columns.statuses.fetch::<u8>(device, count, stream)?;
-        }
-        stream.synchronize()?;
-        let statuses: &[EdgeStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
-        let statuses = statuses.to_vec();
+        let (columns, stream) = (&mut workspace.columns, &workspace.stream);
+        let statuses = settled(self.run_in(batch, (extent, entries), change, columns, stream), stream)?;
         self.workspaces.put_back(workspace);
         Ok(statuses)
+    }
+
+    fn run_in(
+        &self,
+        batch: &HostBatch<'_>,
+        (extent, entries): (Extent, usize),
+        change: Option<&mut TriangleChange>,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<Vec<EdgeStatus>, ContainerError> {
+        let (device, count, on_host) = (&self.device, batch.len(), entries <= HOST_PLANS);
+        // SAFETY: the stream is synchronised before the columns are used again, here or by the caller.
+        unsafe {
+            // Nothing can fail for want of memory when the graph has changed.
+            columns.statuses.host::<u8>(device, count)?;
+            let staged = columns.stage(batch, &self.options, !on_host, device, stream)?;
+            let known = Known { extent, is_exact: true };
+            let planned = match on_host {
+                true => {
+                    let keys = self.sort_keys(batch, extent.bits());
+                    Some(columns.plans.plan_on_host::<u64>(keys, device, stream)?)
+                }
+                false => None,
+            };
+            self.apply(&Work { staged: &staged, known, planned, fetches: true }, change, columns, stream)?;
+        }
+        let statuses: &[EdgeStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
+        Ok(statuses.to_vec())
     }
 
     /// Runs a batch that is in device memory, after what is in the stream, and waits for it.
     ///
     /// # Safety
     /// The columns are as long as `staged` says, and no other code uses them meanwhile.
-    pub(super) unsafe fn run_staged(&self, staged: &Staged, stream: &Stream) -> Result<(), ContainerError> {
+    pub(super) unsafe fn run_staged(
+        &self,
+        staged: &Staged,
+        change: Option<&mut TriangleChange>,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
         if staged.count == 0 {
             return Ok(());
         }
         let mut workspace = self.workspaces.take(&self.device)?;
-        let columns = &mut workspace.columns;
-        let control = columns.control.reserve(&self.device, 8 * CONTROL_WORDS)?;
-        control.fill_on(0, 8 * CONTROL_WORDS, 0, stream)?;
-        let params = Expand { control: control.ptr(), ..self.expand(staged, 0) };
-        // SAFETY: this function's contract; each call waits for the stream.
-        unsafe {
-            self.launch(&self.kernels.largest, staged.count as u64, &params, stream)?;
-            let mut words = [0_u64; 2];
-            control.read_on(0, &mut words, stream)?;
-            let extent = Extent { named: words[0], inserted: words[1] };
-            self.check_size(staged.count, extent)?;
-            let plan = self.plan(staged, extent, &mut columns.plans, stream)?;
-            self.apply(staged, plan, extent, columns, stream)?;
-        }
+        // SAFETY: this function's contract.
+        let done = unsafe { self.run_staged_in(staged, change, &mut workspace.columns, stream) };
+        settled(done, stream)?;
         self.workspaces.put_back(workspace);
         Ok(())
     }
 
-    fn mirrored(&self) -> u32 {
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged); after an error the stream is synchronised before anything is used again.
+    unsafe fn run_staged_in(
+        &self,
+        staged: &Staged,
+        change: Option<&mut TriangleChange>,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        let vertices = self.read().vertices;
+        let mut known = Known { extent: Extent { named: vertices, inserted: vertices }, is_exact: false };
+        if vertices == 0 {
+            // Keys of some bits are sorted as if the vertices of the graph were all. Here that would be wrong for sure.
+            // SAFETY: this function's contract.
+            known = Known { extent: unsafe { self.largest(staged, columns, stream)? }, is_exact: true };
+        }
+        self.check_size(staged.count, known.extent)?;
+        // SAFETY: this function's contract.
+        unsafe { self.apply(&Work { staged, known, planned: None, fetches: false }, change, columns, stream) }
+    }
+
+    /// The largest vertices of a batch.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged).
+    unsafe fn largest(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<Extent> {
+        let control = columns.control.reserve(&self.device, 8 * CONTROL_WORDS)?;
+        control.fill_on(0, 8 * CONTROL_WORDS, 0, stream)?;
+        let params = Expand { control: control.ptr(), ..self.expand(staged, 0) };
+        // SAFETY: this function's contract; the read waits for the stream.
+        unsafe { self.launch(&self.kernels.largest, staged.count as u64, &params, stream)? };
+        let mut words = [0_u64; 2];
+        control.read_on(0, &mut words, stream)?;
+        Ok(Extent { named: words[0], inserted: words[1] })
+    }
+
+    pub(super) fn mirrored(&self) -> u32 {
         u32::from(self.options.undirected)
     }
 
     /// An error if the batch is too long or names a vertex that there cannot be; otherwise how many entries it has.
-    fn check_size(&self, count: usize, extent: Extent) -> Result<usize, ContainerError> {
+    pub(super) fn check_size(&self, count: usize, extent: Extent) -> Result<usize, ContainerError> {
         let entries = (count as u64).saturating_mul(1 + u64::from(self.mirrored()));
         let too_large = |what, given, most| Err(ContainerError::TooLarge { what, given, most });
         match (extent.named, entries) {
@@ -135,8 +197,9 @@ impl DeviceGraph {
             targets: staged.targets,
             codes: staged.codes,
             sorted: DevicePtr::NULL,
-            numbers: DevicePtr::NULL,
             control: DevicePtr::NULL,
+            named: 0,
+            inserted: 0,
             count: staged.count as u64,
             code: staged.code,
             bits,
@@ -159,119 +222,31 @@ impl DeviceGraph {
         })
     }
 
-    /// Plans a batch on the device.
+    /// Plans a batch on the device, and does not wait: gives where the number of its runs will be as well. If it is not
+    /// known for sure which vertices it names, the largest one beyond those comes to the control words; the plan means
+    /// nothing then.
     ///
     /// # Safety
     /// As [`run_staged`](Self::run_staged).
-    unsafe fn plan(
+    pub(super) unsafe fn plan(
         &self,
         staged: &Staged,
-        extent: Extent,
+        known: Known,
+        control: DevicePtr,
         plans: &mut PlanColumns,
         stream: &Stream,
-    ) -> Result<BatchPlan> {
-        let (entries, bits) = (staged.count << self.mirrored(), extent.bits());
-        let fill = |sorted, numbers| {
-            let params = Expand { sorted, numbers, ..self.expand(staged, bits) };
-            // SAFETY: the caller's promise; both columns have `entries` elements, and planning waits for the stream.
+    ) -> Result<(BatchPlan, DevicePtr)> {
+        let (entries, bits) = (staged.count << self.mirrored(), known.extent.bits());
+        let fill = |sorted| {
+            let control = if known.is_exact { DevicePtr::NULL } else { control };
+            let (named, inserted) = ((1 << bits) - 1, known.extent.inserted);
+            let params = Expand { sorted, control, named, inserted, ..self.expand(staged, bits) };
+            // SAFETY: the caller's promise; the column has `entries` elements.
             unsafe { self.launch(&self.kernels.expand, entries as u64, &params, stream) }
         };
-        plans.plan_on_device::<u64>(entries, 2 * bits, &self.sorter, &self.device, stream, fill)
-    }
-
-    /// Works a planned batch, as a whole or not at all, and waits for it.
-    ///
-    /// # Safety
-    /// As [`run_staged`](Self::run_staged), for both.
-    unsafe fn apply(
-        &self,
-        staged: &Staged,
-        plan: BatchPlan,
-        extent: Extent,
-        columns: &mut Columns,
-        stream: &Stream,
-    ) -> Result<(), ContainerError> {
-        let (device, sorter, kernels) = (&self.device, &self.sorter, &self.kernels);
-        let mut storage = self.write();
-        let vertices = storage.vertices.max(extent.inserted);
-        storage.grow_table(vertices)?;
-        let (count, bytes) = (plan.runs as usize, 4 * (plan.runs as usize + 1));
-        let runs = &mut columns.runs;
-        let sources = runs.sources.reserve(device, bytes)?;
-        let added = runs.added.reserve(device, bytes)?;
-        let removed = runs.removed.reserve(device, bytes)?;
-        let firsts = runs.firsts.reserve(device, bytes)?;
-        let needs = runs.needs.reserve(device, bytes)?;
-        let moves = runs.moves.reserve(device, bytes)?;
-        let control = columns.control.reserve(device, 8 * CONTROL_WORDS)?;
-        control.fill_on(0, 8 * CONTROL_WORDS, 0, stream)?;
-        let mut params = Update {
-            graph: storage.reference_with(vertices),
-            sorted: plan.sorted,
-            numbers: plan.numbers,
-            begins: plan.begins,
-            runs: plan.runs,
-            entries: (staged.count as u64) << self.mirrored(),
-            codes: staged.codes,
-            weights: staged.weights,
-            ids: staged.ids,
-            times: staged.times,
-            statuses: staged.statuses,
-            sources: sources.ptr(),
-            targets: runs.targets.reserve(device, bytes)?.ptr(),
-            places: runs.places.reserve(device, bytes)?.ptr(),
-            winners: runs.winners.reserve(device, bytes)?.ptr(),
-            effects: runs.effects.reserve(device, bytes)?.ptr(),
-            added: added.ptr(),
-            removed: removed.ptr(),
-            firsts: firsts.ptr(),
-            needs: needs.ptr(),
-            moves: moves.ptr(),
-            segments: 0,
-            moved: 0,
-            control: control.ptr(),
-            pool_end: 0,
-            code: staged.code,
-            bits: extent.bits(),
-            mirrored: self.mirrored(),
-            drops_loops: u32::from(!self.options.keeps_loops),
-        };
-        // SAFETY: the caller's promise; the columns have an element for each run and one more, and the storage is borrowed exclusively until the stream
-        // is synchronised.
-        unsafe {
-            self.launch(&kernels.resolve, params.runs + 1, &params, stream)?;
-            sorter.exclusive_scan(added, count + 1, stream)?;
-            sorter.exclusive_scan(removed, count + 1, stream)?;
-            params.segments = sorter.find_runs::<u32>(sources, count, firsts, stream)? as u64;
-            let segments = params.segments as usize;
-            let mut compacted = false;
-            // Nothing has changed when it ends with an error, and nothing after it can fail for want of memory.
-            let totals = loop {
-                control.fill_on(8 * NEEDED, 8 * (CONTROL_WORDS - NEEDED), 0, stream)?;
-                self.launch(&kernels.measure, params.segments + 1, &params, stream)?;
-                let totals = Totals::read(control, stream)?;
-                sorter.exclusive_scan(needs, segments + 1, stream)?;
-                sorter.exclusive_scan(moves, segments + 1, stream)?;
-                if storage.reserve(totals.needed, compacted)? == Room::There {
-                    break totals;
-                }
-                // Compaction changes the sizes of blocks, so what is needed is measured again.
-                compacted = true;
-                match self.compaction(stream).run(&mut storage) {
-                    Err(error) if !is_short(&error) => return Err(error.into()),
-                    _ => {}
-                }
-            };
-            (params.moved, params.pool_end) = (totals.moved, storage.pool_end);
-            self.launch(&kernels.relocate, params.moved, &params, stream)?;
-            self.launch(&kernels.shift, WARP * params.segments, &params, stream)?;
-            self.launch(&kernels.put, params.runs, &params, stream)?;
-            self.launch(&kernels.commit, params.segments, &params, stream)?;
-            stream.synchronize()?;
-            totals.apply(&mut storage);
-        }
-        storage.vertices = vertices;
-        Ok(())
+        let (sorter, device) = (&self.sorter, &self.device);
+        // SAFETY: the caller waits for the stream before the columns are used again.
+        unsafe { plans.enqueue_numbered::<u64>(entries, 2 * bits, sorter, device, stream, fill) }
     }
 
     /// # Safety
@@ -294,31 +269,4 @@ impl DeviceGraph {
 /// `graph_batch::dropped_key`.
 fn dropped_key(bits: u32) -> u64 {
     u64::MAX >> (u64::BITS - 2 * bits)
-}
-
-/// Sums over a batch: `graph_batch::Control`.
-struct Totals {
-    added: u64,
-    removed: u64,
-    loops_added: u64,
-    loops_removed: u64,
-    needed: u64,
-    moved: u64,
-    dead: u64,
-}
-
-impl Totals {
-    fn read(control: &Buffer, stream: &Stream) -> Result<Totals> {
-        let mut words = [0; CONTROL_WORDS];
-        control.read_on(0, &mut words, stream)?;
-        let [_, _, added, removed, loops_added, loops_removed, needed, moved, dead] = words;
-        Ok(Totals { added, removed, loops_added, loops_removed, needed, moved, dead })
-    }
-
-    fn apply(&self, storage: &mut Storage) {
-        storage.entries = storage.entries + self.added - self.removed;
-        storage.loops = storage.loops + self.loops_added - self.loops_removed;
-        storage.pool_end += self.needed;
-        storage.dead += self.dead;
-    }
 }

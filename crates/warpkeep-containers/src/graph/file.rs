@@ -5,6 +5,8 @@ use std::path::Path;
 use warpkeep_device::Device;
 
 use super::edge::{Edge, EdgeStatus};
+use super::reading::{Reading, each_once};
+use super::whole::Listed;
 use super::{Graph, GraphOptions};
 use crate::ContainerError;
 use crate::file::{self, FileFormat, FileKind, Reader};
@@ -34,26 +36,7 @@ impl Graph {
     /// # Ok::<(), warpkeep_containers::ContainerError>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ContainerError> {
-        let csr = self.csr()?;
-        let word = u64::from(self.options.flags()) | (csr.lists() as u64) << 32;
-        file::save(path.as_ref(), format(&self.options), word, |file| {
-            let mut value = Vec::with_capacity(20);
-            for edge in self.each_once(&csr) {
-                value.clear();
-                if self.options.weights {
-                    value.extend_from_slice(&edge.weight.to_le_bytes());
-                }
-                if self.options.ids {
-                    value.extend_from_slice(&edge.id.to_le_bytes());
-                }
-                if self.options.times {
-                    value.extend_from_slice(&edge.time.to_le_bytes());
-                }
-                let vertices = u64::from(edge.source) | u64::from(edge.target) << 32;
-                file.push(&vertices.to_le_bytes(), &value)?;
-            }
-            Ok(())
-        })
+        self.reading().save(path.as_ref())
     }
 
     /// A graph in device memory with the edges of a file. The options are those that it was saved with.
@@ -92,8 +75,33 @@ impl Graph {
                 return Err(file.damaged("it has an edge twice, or a loop that the graph does not keep"));
             }
         }
-        self.grow_vertices(vertices)?;
+        self.grow_vertices(|_| Ok(vertices))?;
         Ok(self)
+    }
+}
+
+impl Reading<'_> {
+    pub(super) fn save(&self, path: &Path) -> Result<(), ContainerError> {
+        let csr = self.lists(Listed::All)?;
+        let word = u64::from(self.options.flags()) | (csr.lists() as u64) << 32;
+        file::save(path, format(self.options), word, |file| {
+            let mut value = Vec::with_capacity(20);
+            for edge in each_once(self.options, &csr) {
+                value.clear();
+                if self.options.weights {
+                    value.extend_from_slice(&edge.weight.to_le_bytes());
+                }
+                if self.options.ids {
+                    value.extend_from_slice(&edge.id.to_le_bytes());
+                }
+                if self.options.times {
+                    value.extend_from_slice(&edge.time.to_le_bytes());
+                }
+                let vertices = u64::from(edge.source) | u64::from(edge.target) << 32;
+                file.push(&vertices.to_le_bytes(), &value)?;
+            }
+            Ok(())
+        })
     }
 }
 

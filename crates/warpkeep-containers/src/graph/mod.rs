@@ -1,25 +1,45 @@
 //! A graph whose edges change in batches.
 
 mod algorithms;
+mod algorithms_cpu;
 mod algorithms_device;
+mod apply;
+mod calls;
 mod columns;
+mod compaction;
+mod cores_device;
 mod cpu;
 mod csr;
 mod device;
 mod edge;
 mod file;
+pub mod generate;
 mod kernels;
 mod options;
 mod pick;
+mod pins;
+mod purge;
+mod queries;
 mod reader;
+mod reading;
 mod sample;
+mod sample_choose;
+mod sample_columns;
 mod sample_device;
+mod sample_params;
+mod snapshot;
 mod stats;
 mod storage;
+mod triangles_device;
 mod whole;
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use warpkeep_device::{Buffer, Device, KernelSet as _, Program, Stream};
 
+pub use algorithms::PageRanks;
+pub use calls::TriangleChange;
 use columns::{HostBatch, Staged};
 use cpu::CpuGraph;
 pub use csr::GraphCsr;
@@ -29,12 +49,15 @@ use kernels::GraphKernels;
 pub use kernels::GraphRef;
 pub use options::GraphOptions;
 pub use reader::EdgeList;
+use reading::{Reading, State};
 pub use sample::{GraphSample, SampleOptions};
-pub use stats::GraphStats;
+pub use sample_columns::{DeviceNeighbours, DeviceSample, DeviceSeeds, NO_VERTEX};
+pub use snapshot::GraphSnapshot;
+pub use stats::{GraphPin, GraphStats};
 use whole::Listed;
 
 use crate::ContainerError;
-use crate::batch_columns::given_column;
+use crate::batch_columns::own_column;
 
 /// The kinds of the operations of a batch in device memory.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +136,7 @@ pub struct Graph {
 
 #[derive(Debug)]
 enum Kind {
-    Device(Box<DeviceGraph>),
+    Device(Arc<DeviceGraph>),
     Cpu(CpuGraph),
 }
 
@@ -126,7 +149,7 @@ impl Graph {
     /// An empty graph in the memory of this device.
     pub fn new(device: &Device, options: &GraphOptions) -> Result<Graph, ContainerError> {
         let graph = DeviceGraph::new(device, options)?;
-        Ok(Graph { options: options.clone(), kind: Kind::Device(Box::new(graph)) })
+        Ok(Graph { options: options.clone(), kind: Kind::Device(Arc::new(graph)) })
     }
 
     /// An empty graph in the memory of the host, worked by the thread that calls. All calls that take slices work alike.
@@ -175,25 +198,35 @@ impl Graph {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let graph = self.on_device("apply_on")?;
-        let count = ops.count;
-        let column = |buffer: Option<&Buffer>, element, what| given_column(buffer, element, count, what);
-        let (codes, code) = match ops.kinds {
-            EdgeOpKinds::All(kind) => (None, kind as u32),
-            EdgeOpKinds::Each(codes) => (Some(codes), 0),
-        };
-        let staged = Staged {
-            sources: column(Some(ops.sources), 4, "sources")?,
-            targets: column(Some(ops.targets), 4, "targets")?,
-            codes: column(codes, 1, "kinds of operations")?,
-            code,
-            weights: column(ops.weights, 4, "weights")?,
-            ids: column(ops.ids, 8, "ids")?,
-            times: column(ops.times, 8, "times")?,
-            statuses: column(Some(statuses), 1, "statuses")?,
-            count,
-        };
+        let staged = staged(&ops, statuses, &graph.device)?;
         // SAFETY: the lengths were checked; all buffers are borrowed, the one that is written exclusively.
-        unsafe { graph.run_staged(&staged, stream) }
+        unsafe { graph.run_staged(&staged, None, stream) }
+    }
+
+    /// Makes vertices without edges; gives their numbers, which follow that of the last vertex. Inserts of edges make
+    /// the vertices that they name by themselves.
+    ///
+    /// ```
+    /// use warpkeep_containers::{Edge, Graph, GraphOptions};
+    ///
+    /// let graph = Graph::on_cpu(&GraphOptions::default());
+    /// graph.insert_edges(&[Edge::new(0, 3)])?;
+    /// assert_eq!(graph.insert_vertices(2)?, 4..6);
+    /// assert_eq!((graph.vertex_count(), graph.csr()?.lists()), (6, 6));
+    /// # Ok::<(), warpkeep_containers::ContainerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are too many vertices, or too little memory for their records; nothing is changed then.
+    pub fn insert_vertices(&self, count: u64) -> Result<Range<u32>, ContainerError> {
+        let (before, vertices) = self.grow_vertices(|before| {
+            let given = before.saturating_add(count);
+            match given > MOST_VERTICES {
+                true => Err(ContainerError::TooLarge { what: "vertices", given, most: MOST_VERTICES }),
+                false => Ok(given),
+            }
+        })?;
+        Ok(before as u32..vertices as u32)
     }
 
     /// Removes vertices: all edges that lead from them and to them. Their numbers can be used again. Gives the number of edges that went.
@@ -209,28 +242,37 @@ impl Graph {
 
     /// Which edges are there, given by source and target.
     pub fn edges_exist(&self, edges: &[(u32, u32)]) -> Result<Vec<bool>, ContainerError> {
-        match &self.kind {
-            Kind::Device(graph) => Ok(graph.exists(edges)?),
-            Kind::Cpu(graph) => Ok(graph.exists(edges)),
-        }
+        self.reading().exists(edges)
+    }
+
+    /// The edges with these sources and targets, with their data: weight, id and time; `None` for edges that are not
+    /// there.
+    ///
+    /// ```
+    /// use warpkeep_containers::{Edge, Graph, GraphOptions};
+    ///
+    /// let graph = Graph::on_cpu(&GraphOptions::default().undirected().ids());
+    /// graph.insert_edges(&[Edge::new(0, 1).id(7)])?;
+    /// assert_eq!(graph.find_edges(&[(1, 0), (0, 2)])?, [Some(Edge::new(1, 0).id(7)), None]);
+    /// # Ok::<(), warpkeep_containers::ContainerError>(())
+    /// ```
+    pub fn find_edges(&self, edges: &[(u32, u32)]) -> Result<Vec<Option<Edge>>, ContainerError> {
+        self.reading().find(edges)
     }
 
     /// How many edges leave each vertex; 0 for vertices that there are not.
     pub fn degrees(&self, vertices: &[u32]) -> Result<Vec<u32>, ContainerError> {
-        match &self.kind {
-            Kind::Device(graph) => graph.degrees(vertices),
-            Kind::Cpu(graph) => Ok(graph.degrees(vertices)),
-        }
+        self.reading().degrees(vertices)
     }
 
     /// The edges that leave these vertices, a list for each in the order given.
     pub fn neighbours(&self, vertices: &[u32]) -> Result<GraphCsr, ContainerError> {
-        self.lists(Listed::Some(vertices))
+        self.reading().lists(Listed::Some(vertices))
     }
 
     /// All edges: list `i` is that of vertex `i`. Edges of undirected graphs are in the lists of both ends.
     pub fn csr(&self) -> Result<GraphCsr, ContainerError> {
-        self.lists(Listed::All)
+        self.reading().lists(Listed::All)
     }
 
     /// As [`csr`](Self::csr), in device memory and after what is in the stream; gives the number of vertices and that of edges in lists. Buffers need room for
@@ -239,15 +281,15 @@ impl Graph {
     /// # Errors
     /// If a buffer is too short or the graph is on the CPU.
     pub fn csr_on(&self, rows: DeviceCsr<'_>, stream: &Stream) -> Result<(u64, u64), ContainerError> {
-        self.on_device("csr_on")?.csr_on(rows, stream)
+        self.reading().csr_on(rows, stream)
     }
 
     /// All edges in ascending order of source and target. Those of undirected graphs are there once, with the smaller end as the source.
     pub fn edges(&self) -> Result<Vec<Edge>, ContainerError> {
-        Ok(self.each_once(&self.csr()?).collect())
+        self.reading().edges()
     }
 
-    /// How many vertices there are: the largest that an edge was inserted for, plus 1.
+    /// How many vertices there are: the largest that an edge was inserted for, or that was made, plus 1.
     pub fn vertex_count(&self) -> u64 {
         self.stats().vertices
     }
@@ -260,14 +302,26 @@ impl Graph {
     /// Moves all blocks together and gives each the size that its edges need. Batches do it by themselves when half of the blocks were left.
     pub fn compact(&self) -> Result<(), ContainerError> {
         match &self.kind {
-            Kind::Device(graph) => Ok(graph.compact()?),
+            Kind::Device(graph) => graph.compact(),
             Kind::Cpu(_) => Ok(()),
         }
     }
 
     /// What kernels of others need to read the graph. See [`GraphRef`] for how long it is good.
     pub fn reference(&self) -> Result<GraphRef, ContainerError> {
-        Ok(self.on_device("reference")?.read().reference())
+        self.reading().reference()
+    }
+
+    /// Works all batches as large ones, for tests of both ways.
+    ///
+    /// # Panics
+    /// If there are snapshots, or the graph is on the CPU.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_small_batches(mut self) -> Self {
+        let Kind::Device(graph) = &mut self.kind else { panic!("it is on the CPU") };
+        Arc::get_mut(graph).expect("there are no snapshots").most_runs = 0;
+        self
     }
 
     fn on_device(&self, what: &'static str) -> Result<&DeviceGraph, ContainerError> {
@@ -279,43 +333,76 @@ impl Graph {
 
     fn run(&self, batch: &HostBatch<'_>) -> Result<Vec<EdgeStatus>, ContainerError> {
         match &self.kind {
-            Kind::Device(graph) => graph.run(batch),
+            Kind::Device(graph) => graph.run(batch, None),
             Kind::Cpu(graph) => {
-                let (given, most) = (batch.extent(&self.options).named, MOST_VERTICES);
-                match given > most {
-                    true => Err(ContainerError::TooLarge { what: "vertices", given, most }),
-                    false => Ok(graph.run(batch)),
-                }
+                self.check_vertices(batch)?;
+                Ok(graph.run(batch))
             }
         }
     }
 
-    fn lists(&self, listed: Listed<'_>) -> Result<GraphCsr, ContainerError> {
-        match &self.kind {
-            Kind::Device(graph) => graph.lists(listed),
-            Kind::Cpu(graph) => graph.lists(listed),
+    /// An error if the batch names a vertex that there cannot be.
+    fn check_vertices(&self, batch: &HostBatch<'_>) -> Result<(), ContainerError> {
+        let (given, most) = (batch.extent(&self.options).named, MOST_VERTICES);
+        match given > most {
+            true => Err(ContainerError::TooLarge { what: "vertices", given, most }),
+            false => Ok(()),
         }
     }
 
-    /// The edges of [`csr`](Self::csr), those of undirected graphs once.
-    fn each_once<'a>(&self, csr: &'a GraphCsr) -> impl Iterator<Item = Edge> + 'a {
-        let undirected = self.options.undirected;
-        csr.edges().filter(move |edge| !undirected || edge.source <= edge.target)
+    /// The present state, which calls that change the graph wait for.
+    fn reading(&self) -> Reading<'_> {
+        let (state, guard) = match &self.kind {
+            Kind::Device(graph) => {
+                let storage = graph.read();
+                (State::Device(graph, storage.view()), Some(storage))
+            }
+            Kind::Cpu(graph) => (State::Cpu(graph.current()), None),
+        };
+        Reading { options: &self.options, state, _guard: guard }
     }
 
-    /// At least this many vertices.
-    fn grow_vertices(&self, vertices: u64) -> Result<(), ContainerError> {
+    /// Grows the graph to the number of vertices that `wanted` returns for the present number; gives the numbers before
+    /// and after. An error changes nothing.
+    fn grow_vertices(
+        &self,
+        wanted: impl FnOnce(u64) -> Result<u64, ContainerError>,
+    ) -> Result<(u64, u64), ContainerError> {
         match &self.kind {
             Kind::Device(graph) => {
+                let _turn = graph.turn();
                 let mut storage = graph.write();
-                storage.grow_table(vertices)?;
-                storage.vertices = storage.vertices.max(vertices);
+                let (before, slots) = (storage.vertices, storage.pool_end);
+                let vertices = before.max(wanted(before)?);
+                if vertices > before {
+                    storage.grow(vertices, slots)?;
+                    storage.vertices = vertices;
+                    storage.version += 1;
+                }
+                Ok((before, vertices))
             }
-            Kind::Cpu(graph) => {
-                let mut lists = graph.lock();
-                lists.vertices = lists.vertices.max(vertices);
-            }
+            Kind::Cpu(graph) => graph.grow_vertices(wanted),
         }
-        Ok(())
     }
+}
+
+/// The columns of a batch in device memory, if all are of this device and long enough.
+fn staged(ops: &DeviceEdgeOps<'_>, statuses: &mut Buffer, device: &Device) -> Result<Staged, ContainerError> {
+    let count = ops.count;
+    let column = |buffer: Option<&Buffer>, element, what| own_column(buffer, element, count, what, device);
+    let (codes, code) = match ops.kinds {
+        EdgeOpKinds::All(kind) => (None, kind as u32),
+        EdgeOpKinds::Each(codes) => (Some(codes), 0),
+    };
+    Ok(Staged {
+        sources: column(Some(ops.sources), 4, "sources")?,
+        targets: column(Some(ops.targets), 4, "targets")?,
+        codes: column(codes, 1, "kinds of operations")?,
+        code,
+        weights: column(ops.weights, 4, "weights")?,
+        ids: column(ops.ids, 8, "ids")?,
+        times: column(ops.times, 8, "times")?,
+        statuses: column(Some(statuses), 1, "statuses")?,
+        count,
+    })
 }

@@ -2,8 +2,12 @@
 
 use std::collections::HashMap;
 
+use warpkeep_device::Stream;
+
+use super::Graph;
 use super::pick::pick;
-use super::{Graph, Kind};
+use super::reading::{Reading, State};
+use super::sample_columns::{DeviceNeighbours, DeviceSample, DeviceSeeds, check_data};
 use crate::ContainerError;
 
 /// How edges of a vertex are chosen. The kernels have the same numbers.
@@ -21,8 +25,8 @@ pub struct SampleOptions {
     pub(super) seed: u64,
     pub(super) replaces: bool,
     pub(super) pick: Pick,
-    window: Option<u64>,
-    is_strict: bool,
+    pub(super) window: Option<u64>,
+    pub(super) is_strict: bool,
 }
 
 impl SampleOptions {
@@ -139,7 +143,7 @@ impl Graph {
     /// # Errors
     /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have.
     pub fn sample(&self, seeds: &[u32], options: &SampleOptions) -> Result<GraphSample, ContainerError> {
-        self.sample_all("sample", seeds, None, options)
+        self.reading().sample(seeds, options)
     }
 
     /// As [`sample`](Self::sample), for seeds that each have a time: no edge is later than the time of the seed that it was found from. Each seed has vertices of its own, so that what one
@@ -163,11 +167,101 @@ impl Graph {
         times: &[i64],
         options: &SampleOptions,
     ) -> Result<GraphSample, ContainerError> {
+        self.reading().sample_at(seeds, times, options)
+    }
+
+    /// As [`sample`](Self::sample), and as [`sample_at`](Self::sample_at) if the seeds have times, from seeds in device memory to a sample in device memory: after what is in the stream, and
+    /// waits for it. The host only reads counts, once a hop. See [`DeviceSample`] for an example.
+    ///
+    /// # Errors
+    /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have; [`ContainerError::OnCpu`] if it is on the CPU; an error of the device
+    /// if a buffer is too short or memory is. The sample is empty then.
+    pub fn sample_on(
+        &self,
+        seeds: DeviceSeeds<'_>,
+        options: &SampleOptions,
+        sample: &mut DeviceSample,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        self.reading().sample_on(seeds, options, sample, stream)
+    }
+
+    /// Chooses edges of each seed, without numbers for their targets: the first hop of [`sample_on`](Self::sample_on), in one kernel. The options have one fan-out, and each seed as many places
+    /// in the buffers. After what is in the stream, and waits for it.
+    ///
+    /// ```
+    /// use warpkeep_containers::{DeviceNeighbours, DeviceSeeds, Edge, Graph, GraphOptions, NO_VERTEX, SampleOptions};
+    /// use warpkeep_device::{Device, DeviceChoice};
+    ///
+    /// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
+    /// let device = Device::open(DeviceChoice::Sim)?;
+    /// let graph = Graph::new(&device, &GraphOptions::default())?;
+    /// graph.insert_edges(&[Edge::new(0, 4), Edge::new(0, 6), Edge::new(1, 5)])?;
+    /// let seeds = DeviceSeeds { vertices: &device.upload(&[1_u32, 0])?, times: None, count: 2 };
+    /// let (mut targets, stream) = (device.allocate(4 * 2 * 3)?, device.stream()?);
+    /// let neighbours = DeviceNeighbours { targets: &mut targets, counts: None, ids: None, times: None };
+    /// graph.sample_neighbours_on(seeds, &SampleOptions::new(&[3]), neighbours, &stream)?;
+    /// assert_eq!(targets.to_vec::<u32>()?, [5, NO_VERTEX, NO_VERTEX, 4, 6, NO_VERTEX]);
+    /// # Ok::<(), warpkeep_containers::ContainerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ContainerError::OneHop`] unless there is one fan-out; otherwise as for [`sample_on`](Self::sample_on).
+    pub fn sample_neighbours_on(
+        &self,
+        seeds: DeviceSeeds<'_>,
+        options: &SampleOptions,
+        neighbours: DeviceNeighbours<'_>,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        self.reading().sample_neighbours_on(seeds, options, neighbours, stream)
+    }
+}
+
+impl Reading<'_> {
+    pub(super) fn sample(
+        &self,
+        seeds: &[u32],
+        options: &SampleOptions,
+    ) -> Result<GraphSample, ContainerError> {
+        self.sample_all("sample", seeds, None, options)
+    }
+
+    pub(super) fn sample_at(
+        &self,
+        seeds: &[u32],
+        times: &[i64],
+        options: &SampleOptions,
+    ) -> Result<GraphSample, ContainerError> {
         if seeds.len() != times.len() {
             let (given, expected) = (times.len(), seeds.len());
             return Err(ContainerError::WrongLength { what: "times", given, expected });
         }
         self.sample_all("sample_at", seeds, Some(times), options)
+    }
+
+    pub(super) fn sample_on(
+        &self,
+        seeds: DeviceSeeds<'_>,
+        options: &SampleOptions,
+        sample: &mut DeviceSample,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        let (graph, view) = self.on_device("sample_on")?;
+        check_data("sample_on", seeds.times.is_some(), options, self.options)?;
+        graph.sample_on(seeds, options, view, sample, stream)
+    }
+
+    pub(super) fn sample_neighbours_on(
+        &self,
+        seeds: DeviceSeeds<'_>,
+        options: &SampleOptions,
+        neighbours: DeviceNeighbours<'_>,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        let (graph, view) = self.on_device("sample_neighbours_on")?;
+        check_data("sample_neighbours_on", seeds.times.is_some(), options, self.options)?;
+        graph.neighbours_on(seeds, options, view, neighbours, stream)
     }
 
     fn sample_all(
@@ -177,23 +271,13 @@ impl Graph {
         times: Option<&[i64]>,
         options: &SampleOptions,
     ) -> Result<GraphSample, ContainerError> {
-        let has_times = self.options.times;
-        if (times.is_some() || options.pick == Pick::Last) && !has_times {
-            return Err(ContainerError::NoEdgeData { call, what: "times" });
-        }
-        if options.pick == Pick::Weighted && !self.options.weights {
-            return Err(ContainerError::NoEdgeData { call, what: "weights" });
-        }
-        // All hops see the same graph: calls that change it wait.
-        match &self.kind {
-            Kind::Device(graph) => {
-                let storage = graph.read();
-                run(seeds, times, options, |hop| graph.pick(hop, options, &storage))
-            }
-            Kind::Cpu(graph) => {
-                let lists = graph.lock();
+        check_data(call, times.is_some(), options, self.options)?;
+        // All hops see the same state.
+        match &self.state {
+            State::Device(graph, view) => graph.sample(seeds, times, options, view),
+            State::Cpu(lists) => {
                 let data = (self.options.ids, self.options.times);
-                run(seeds, times, options, |hop| Ok(pick(hop, options, data, |vertex| lists.list(vertex))))
+                Ok(run(seeds, times, options, |hop| pick(hop, options, data, |vertex| lists.list(vertex))))
             }
         }
     }
@@ -204,8 +288,8 @@ fn run(
     seeds: &[u32],
     times: Option<&[i64]>,
     options: &SampleOptions,
-    mut pick: impl FnMut(&Hop<'_>) -> Result<Picked, ContainerError>,
-) -> Result<GraphSample, ContainerError> {
+    mut pick: impl FnMut(&Hop<'_>) -> Picked,
+) -> GraphSample {
     let mut sample = GraphSample::default();
     let mut numbers = Numbers { is_disjoint: times.is_some(), numbers: HashMap::new() };
     for (position, seed) in seeds.iter().enumerate() {
@@ -219,7 +303,7 @@ fn run(
         let bounds = times.map(|times| {
             sample.batch[begin..].iter().map(|seed| options.bounds(times[*seed as usize])).unzip()
         });
-        let picked = pick(&Hop { number: number as u64, most, vertices: &frontier, bounds })?;
+        let picked = pick(&Hop { number: number as u64, most, vertices: &frontier, bounds });
         let (edges, found) = (sample.rows.len(), sample.vertices.len());
         let mut places = 0..picked.targets.len();
         for (at, count) in picked.counts.iter().enumerate() {
@@ -237,7 +321,7 @@ fn run(
         sample.vertices_per_hop.push((sample.vertices.len() - found) as u64);
         begin = found;
     }
-    Ok(sample)
+    sample
 }
 
 /// New numbers of vertices; seeds have their own if they have times.

@@ -1,15 +1,14 @@
 //! The memory of a graph on a device: vertex records, and the pool that blocks of edges lie in.
 //!
-//! New blocks are at the end of the pool. Blocks that were left are dead until the pool is compacted: then all blocks move towards its beginning, in the order of
-//! their addresses, through a staging buffer of fixed size.
+//! New blocks are at the end of the pool. Blocks that were left are dead until the pool is compacted.
 
-use warpkeep_device::{
-    Buffer, Device, DeviceError, DevicePtr, Grid, GrowingBuffer, Result, Stream, TypedKernel,
-};
+use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, GrowingBuffer, Result, Stream};
 
 use super::GraphOptions;
-use super::kernels::{Compact, GraphKernels, GraphRef, THREADS};
-use crate::{ContainerError, Sorter};
+use super::compaction::Window;
+use super::kernels::GraphRef;
+use super::reading::View;
+use crate::ContainerError;
 
 /// Bytes of a vertex record.
 pub(super) const RECORD: usize = 16;
@@ -17,13 +16,10 @@ pub(super) const RECORD: usize = 16;
 const MOST_SLOTS: u64 = u32::MAX as u64;
 /// Dead slots below which compaction is not worth its launches.
 const LEAST_DEAD: u64 = 4096;
-/// Edges that compaction moves at once.
-const STAGED: u64 = 1 << 20;
-/// Slots of the smallest block.
-const LEAST_CAPACITY: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Storage {
+    device: Device,
     pub(super) records: GrowingBuffer,
     targets: GrowingBuffer,
     weights: Option<GrowingBuffer>,
@@ -34,10 +30,18 @@ pub(super) struct Storage {
     pub(super) pool_end: u64,
     /// Slots of blocks that were left.
     pub(super) dead: u64,
+    /// Blocks before this position belong to snapshots: they are neither changed nor moved.
+    pub(super) frozen: u64,
+    /// Those of `dead` that are before it.
+    pub(super) frozen_dead: u64,
+    /// How many calls have changed the graph.
+    pub(super) version: u64,
     /// Edges in lists: those of an undirected graph count twice, loops once.
     pub(super) entries: u64,
     pub(super) loops: u64,
     pub(super) compactions: u64,
+    /// What compaction needs when there is no memory for more.
+    pub(super) spare: Option<Window>,
 }
 
 impl Storage {
@@ -46,6 +50,7 @@ impl Storage {
         let array = |element: u64| device.reserve(all.min(element * (MOST_SLOTS + 1)) as usize);
         let array_if = |has: bool, element| has.then(|| array(element)).transpose();
         Ok(Storage {
+            device: device.clone(),
             records: array(RECORD as u64)?,
             targets: array(4)?,
             weights: array_if(options.weights, 4)?,
@@ -54,9 +59,13 @@ impl Storage {
             vertices: 0,
             pool_end: 0,
             dead: 0,
+            frozen: 0,
+            frozen_dead: 0,
+            version: 0,
             entries: 0,
             loops: 0,
             compactions: 0,
+            spare: None,
         })
     }
 
@@ -77,8 +86,12 @@ impl Storage {
         self.reference_with(self.vertices)
     }
 
+    pub(super) fn view(&self) -> View {
+        View { graph: self.reference(), entries: self.entries, loops: self.loops, slots: self.pool_end }
+    }
+
     /// All arrays of edges, with the bytes of their elements.
-    fn arrays(&self) -> impl Iterator<Item = (usize, &GrowingBuffer)> {
+    pub(super) fn arrays(&self) -> impl Iterator<Item = (usize, &GrowingBuffer)> {
         let optional = [(4, &self.weights), (8, &self.ids), (8, &self.times)];
         let there = optional.into_iter().filter_map(|(bytes, array)| Some((bytes, array.as_ref()?)));
         [(4, &self.targets)].into_iter().chain(there)
@@ -86,13 +99,58 @@ impl Storage {
 
     /// Bytes of device memory that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        self.records.backed() as u64 + self.arrays().map(|(_, array)| array.backed() as u64).sum::<u64>()
+        let spare = self.spare.as_ref().map_or(0, Window::bytes);
+        self.records.backed() as u64
+            + self.arrays().map(|(_, array)| array.backed() as u64).sum::<u64>()
+            + spare
     }
 
-    /// Room for the records of this many vertices.
-    pub(super) fn grow_table(&mut self, vertices: u64) -> Result<()> {
+    /// Bytes of a slot of the pool.
+    pub(super) fn slot_bytes(&self) -> u64 {
+        self.arrays().map(|(bytes, _)| bytes as u64).sum()
+    }
+
+    /// Room for the records of this many vertices, and for as many slots of the pool, and for what compaction needs
+    /// then. If there is too little memory for all of it, none is taken.
+    pub(super) fn grow(&mut self, vertices: u64, slots: u64) -> Result<()> {
+        self.check_memory(vertices, slots)?;
+        self.grow_spare(vertices, slots)?;
         let bytes = RECORD * vertices as usize;
-        if bytes > self.records.len() { self.records.grow_zeroed(bytes) } else { Ok(()) }
+        if bytes > self.records.len() {
+            self.records.grow_zeroed(bytes)?;
+        }
+        self.grow_pool(slots)
+    }
+
+    /// An error if the memory that growing takes is more than there is.
+    fn check_memory(&self, vertices: u64, slots: u64) -> Result<()> {
+        let more = |bytes: u64, array: &GrowingBuffer| bytes.saturating_sub(array.backed() as u64);
+        let pool: u64 = self.arrays().map(|(bytes, array)| more(bytes as u64 * slots, array)).sum();
+        let asked = pool + more(RECORD as u64 * vertices, &self.records);
+        let left = self.device.budget_left();
+        if asked > left {
+            return Err(DeviceError::OutOfBudget { asked, left });
+        }
+        // To ask the device takes time.
+        if asked > 0 {
+            let (free, total) = self.device.memory()?;
+            if asked > free {
+                return Err(DeviceError::OutOfMemory { asked, free, total });
+            }
+        }
+        Ok(())
+    }
+
+    /// Compaction of a pool of this size has a window that needs no more memory.
+    fn grow_spare(&mut self, vertices: u64, slots: u64) -> Result<()> {
+        let slots = Window::spare_slots(slots);
+        if slots == 0 {
+            return Ok(());
+        }
+        if self.spare.as_ref().is_none_or(|spare| !spare.covers(vertices, slots)) {
+            self.spare = Some(Window::spare(&self.device, vertices, slots)?);
+        }
+        Ok(())
     }
 
     fn grow_pool(&mut self, slots: u64) -> Result<()> {
@@ -107,11 +165,17 @@ impl Storage {
         Ok(())
     }
 
-    /// Makes room for `needed` more slots at the end of the pool, or says that it has to be compacted for that; `compacted` if it was. An error leaves everything as it
-    /// is.
-    pub(super) fn reserve(&mut self, needed: u64, compacted: bool) -> Result<Room, ContainerError> {
-        let can_compact = self.dead > 0 && !compacted;
-        let is_worth = self.dead >= LEAST_DEAD && self.dead > self.pool_end - self.dead + needed;
+    /// Makes room for `needed` more slots at the end of the pool and for the records of this many vertices, or says
+    /// that the pool has to be compacted for that; `compacted` if it was. An error leaves everything as it is.
+    pub(super) fn reserve(
+        &mut self,
+        needed: u64,
+        vertices: u64,
+        compacted: bool,
+    ) -> Result<Room, ContainerError> {
+        let loose = self.dead - self.frozen_dead;
+        let can_compact = loose > 0 && !compacted;
+        let is_worth = loose >= LEAST_DEAD && loose > self.pool_end - self.frozen - loose + needed;
         let slots = self.pool_end + needed;
         if can_compact && (is_worth || slots > MOST_SLOTS) {
             return Ok(Room::AfterCompaction);
@@ -119,7 +183,7 @@ impl Storage {
         if slots > MOST_SLOTS {
             return Err(ContainerError::TooLarge { what: "slots of edges", given: slots, most: MOST_SLOTS });
         }
-        match self.grow_pool(slots) {
+        match self.grow(vertices, slots) {
             Err(error) if can_compact && is_short(&error) => Ok(Room::AfterCompaction),
             grown => Ok(grown.map(|()| Room::There)?),
         }
@@ -138,70 +202,7 @@ pub(super) fn is_short(error: &DeviceError) -> bool {
     error.is_out_of_memory() || matches!(error, DeviceError::OutOfAddresses { .. })
 }
 
-/// What compacting takes.
-pub(super) struct Compaction<'a> {
-    pub(super) device: &'a Device,
-    pub(super) kernels: &'a GraphKernels,
-    pub(super) sorter: &'a Sorter,
-    pub(super) stream: &'a Stream,
-}
-
-impl Compaction<'_> {
-    /// Moves all blocks to the beginning of the pool, and gives each the size that its edges need.
-    pub(super) fn run(&self, storage: &mut Storage) -> Result<()> {
-        if storage.pool_end == 0 {
-            return Ok(());
-        }
-        let most = storage.vertices.min(storage.pool_end / LEAST_CAPACITY) as usize;
-        let column = || self.device.allocate(4 * (most + 1));
-        let (mut olds, mut listed, mut sizes, mut degrees) = (column()?, column()?, column()?, column()?);
-        let staging = self.device.allocate(8 * storage.entries.clamp(1, STAGED) as usize)?;
-        let count = self.device.allocate_zeroed(8)?;
-        let mut params = Compact {
-            graph: storage.reference(),
-            count: count.ptr(),
-            olds: olds.ptr(),
-            listed: listed.ptr(),
-            sizes: sizes.ptr(),
-            degrees: degrees.ptr(),
-            blocks: 0,
-            first: 0,
-            edges: 0,
-            array: DevicePtr::NULL,
-            staging: staging.ptr(),
-            wide: 0,
-        };
-        let launch = |kernel: &TypedKernel<Compact>, threads: u64, params: &Compact| {
-            // SAFETY: the columns have room for all blocks, the staging buffer for the edges of a part; the storage is borrowed exclusively, and every
-            // use of the columns by the host waits for the stream.
-            unsafe { kernel.launch(Grid::covering(threads.max(1), THREADS), params, self.stream) }
-        };
-        launch(&self.kernels.list_blocks, storage.vertices, &params)?;
-        params.blocks = read_word(&count, self.stream)?;
-        let blocks = params.blocks as usize;
-        self.sorter.sort_pairs::<u32, u32>(&mut olds, &mut listed, blocks, self.stream)?;
-        launch(&self.kernels.measure_blocks, params.blocks + 1, &params)?;
-        self.sorter.exclusive_scan(&mut sizes, blocks + 1, self.stream)?;
-        self.sorter.exclusive_scan(&mut degrees, blocks + 1, self.stream)?;
-        let mut end = [0_u32];
-        sizes.read_on(4 * blocks, &mut end, self.stream)?;
-        for (bytes, array) in storage.arrays() {
-            (params.array, params.wide) = (array.ptr(), u64::from(bytes == 8));
-            for first in (0..storage.entries).step_by(STAGED as usize) {
-                (params.first, params.edges) = (first, (storage.entries - first).min(STAGED));
-                launch(&self.kernels.fetch_part, params.edges, &params)?;
-                launch(&self.kernels.store_part, params.edges, &params)?;
-            }
-        }
-        launch(&self.kernels.rebase, params.blocks, &params)?;
-        self.stream.synchronize()?;
-        (storage.pool_end, storage.dead) = (u64::from(end[0]), 0);
-        storage.compactions += 1;
-        Ok(())
-    }
-}
-
-fn read_word(buffer: &Buffer, stream: &Stream) -> Result<u64> {
+pub(super) fn read_word(buffer: &Buffer, stream: &Stream) -> Result<u64> {
     let mut word = [0];
     buffer.read_on(0, &mut word, stream)?;
     Ok(word[0])

@@ -5,10 +5,12 @@ use warpkeep_device::{Buffer, DevicePtr, Result, Stream};
 use super::DeviceCsr;
 use super::csr::GraphCsr;
 use super::device::DeviceGraph;
-use super::kernels::{Gather, Lookup, Purge, VERIFIED_WORDS, Verify, WARP};
+use super::edge::Edge;
+use super::kernels::{Gather, Lookup, VERIFIED_WORDS, Verify, WARP};
+use super::reading::View;
 use super::storage::{RECORD, Storage};
 use crate::ContainerError;
-use crate::batch_columns::given_column;
+use crate::batch_columns::own_column;
 
 /// Edges that are read at once.
 const PART: u64 = 1 << 20;
@@ -23,59 +25,83 @@ pub(super) enum Listed<'a> {
 }
 
 impl DeviceGraph {
-    pub(super) fn exists(&self, edges: &[(u32, u32)]) -> Result<Vec<bool>> {
+    pub(super) fn exists(&self, edges: &[(u32, u32)], view: &View) -> Result<Vec<bool>> {
         let workspace = self.workspaces.take(&self.device)?;
-        let (stream, count) = (&workspace.stream, edges.len());
+        let found = self.look_up(edges, view, [false; 3], &workspace.stream)?.0;
+        self.workspaces.put_back(workspace);
+        Ok(found.into_iter().map(|found| found != 0).collect())
+    }
+
+    /// Those of the edges that are there, with their data.
+    pub(super) fn find(&self, edges: &[(u32, u32)], view: &View) -> Result<Vec<Option<Edge>>> {
+        let workspace = self.workspaces.take(&self.device)?;
+        let options = &self.options;
+        let wanted = [options.weights, options.ids, options.times];
+        let (found, weights, ids, times) = self.look_up(edges, view, wanted, &workspace.stream)?;
+        self.workspaces.put_back(workspace);
+        let edge = |at: usize, &(source, target): &(u32, u32)| {
+            let nothing = Edge::new(source, target);
+            (found[at] != 0).then(|| Edge {
+                weight: weights.get(at).copied().unwrap_or(nothing.weight),
+                id: ids.get(at).copied().unwrap_or(nothing.id),
+                time: times.get(at).copied().unwrap_or(nothing.time),
+                ..nothing
+            })
+        };
+        Ok(edges.iter().enumerate().map(|(at, pair)| edge(at, pair)).collect())
+    }
+
+    /// Which edges are there, and of their data what is wanted.
+    #[expect(clippy::type_complexity, reason = "they are four columns")]
+    fn look_up(
+        &self,
+        edges: &[(u32, u32)],
+        view: &View,
+        wanted: [bool; 3],
+        stream: &Stream,
+    ) -> Result<(Vec<u8>, Vec<f32>, Vec<u64>, Vec<i64>)> {
+        let count = edges.len();
         let column = |side: fn(&(u32, u32)) -> u32| -> Result<Buffer> {
             self.device.upload(&edges.iter().map(side).collect::<Vec<u32>>())
         };
         let (sources, targets) = (column(|edge| edge.0)?, column(|edge| edge.1)?);
         let found = self.device.allocate(count)?;
-        let storage = self.read();
+        let data = |wanted: bool, bytes| wanted.then(|| self.device.allocate(bytes * count)).transpose();
+        let (weights, ids, times) = (data(wanted[0], 4)?, data(wanted[1], 8)?, data(wanted[2], 8)?);
+        let at = |buffer: &Option<Buffer>| buffer.as_ref().map_or(DevicePtr::NULL, Buffer::ptr);
         let params = Lookup {
-            graph: storage.reference(),
+            graph: view.graph,
             sources: sources.ptr(),
             targets: targets.ptr(),
             found: found.ptr(),
+            weights: at(&weights),
+            ids: at(&ids),
+            times: at(&times),
             count: count as u64,
         };
-        // SAFETY: the columns have `count` elements; the storage is borrowed until the stream is synchronised.
+        // SAFETY: the columns have `count` elements; the state is there until the stream is synchronised.
         unsafe { self.launch(&self.kernels.exists, count as u64, &params, stream)? };
-        let mut answers = vec![0_u8; count];
-        found.read_on(0, &mut answers, stream)?;
-        drop(storage);
-        self.workspaces.put_back(workspace);
-        Ok(answers.into_iter().map(|answer| answer != 0).collect())
+        let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        append(&mut columns.0, Some(&found), count, stream)?;
+        append(&mut columns.1, weights.as_ref(), count, stream)?;
+        append(&mut columns.2, ids.as_ref(), count, stream)?;
+        append(&mut columns.3, times.as_ref(), count, stream)?;
+        Ok(columns)
     }
 
-    pub(super) fn degrees(&self, vertices: &[u32]) -> Result<Vec<u32>, ContainerError> {
-        let storage = self.read();
+    pub(super) fn degrees(&self, vertices: &[u32], view: &View) -> Result<Vec<u32>, ContainerError> {
         let workspace = self.workspaces.take(&self.device)?;
-        let lists = self.measure_lists(Listed::Some(vertices), &storage, &workspace.stream)?;
+        let lists = self.measure_lists(Listed::Some(vertices), view, &workspace.stream)?;
         let mut degrees = vec![0_u32; vertices.len()];
         lists.begins.read_on(0, &mut degrees, &workspace.stream)?;
         self.workspaces.put_back(workspace);
         Ok(degrees)
     }
 
-    /// The number of edges of the vertex that has most.
-    pub(super) fn longest(
-        &self,
-        vertices: &[u32],
-        storage: &Storage,
-        stream: &Stream,
-    ) -> Result<u32, ContainerError> {
-        let lists = self.measure_lists(Listed::Some(vertices), storage, stream)?;
-        let mut degrees = vec![0_u32; vertices.len()];
-        lists.begins.read_on(0, &mut degrees, stream)?;
-        Ok(degrees.into_iter().max().unwrap_or(0))
-    }
-
     /// The lists of these vertices.
-    pub(super) fn lists(&self, listed: Listed<'_>) -> Result<GraphCsr, ContainerError> {
-        let storage = self.read();
+    pub(super) fn lists(&self, listed: Listed<'_>, view: &View) -> Result<GraphCsr, ContainerError> {
         let workspace = self.workspaces.take(&self.device)?;
-        let csr = self.read_lists(listed, &storage, &workspace.stream)?;
+        let csr = self.read_lists(listed, view, &workspace.stream)?;
         self.workspaces.put_back(workspace);
         Ok(csr)
     }
@@ -83,11 +109,11 @@ impl DeviceGraph {
     fn measure_lists(
         &self,
         listed: Listed<'_>,
-        storage: &Storage,
+        view: &View,
         stream: &Stream,
     ) -> Result<Lists, ContainerError> {
         let (count, vertices) = match listed {
-            Listed::All => (storage.vertices, None),
+            Listed::All => (view.vertices(), None),
             Listed::Some(vertices) => (vertices.len() as u64, Some(self.device.upload(vertices)?)),
         };
         if count > MOST_LISTED {
@@ -98,7 +124,7 @@ impl DeviceGraph {
         let total = self.device.allocate_zeroed(8)?;
         let null = DevicePtr::NULL;
         let params = Gather {
-            graph: storage.reference(),
+            graph: view.graph,
             listed: vertices.as_ref().map_or(null, Buffer::ptr),
             count,
             begins: begins.ptr(),
@@ -110,7 +136,7 @@ impl DeviceGraph {
             ids: null,
             times: null,
         };
-        // SAFETY: the columns have an element for each vertex and one more; the storage is borrowed until the stream is synchronised, by the read below.
+        // SAFETY: the columns have an element for each vertex and one more; the state is there until the stream is synchronised, by the read below.
         unsafe { self.launch(&self.kernels.degrees, count + 1, &params, stream)? };
         let mut edges = [0_u64];
         total.read_on(0, &mut edges, stream)?;
@@ -120,10 +146,10 @@ impl DeviceGraph {
     fn read_lists(
         &self,
         listed: Listed<'_>,
-        storage: &Storage,
+        view: &View,
         stream: &Stream,
     ) -> Result<GraphCsr, ContainerError> {
-        let mut lists = self.measure_lists(listed, storage, stream)?;
+        let mut lists = self.measure_lists(listed, view, stream)?;
         let (count, edges) = (lists.params.count as usize, lists.edges);
         if edges > MOST_LISTED {
             let (what, given, most) = ("edges of one call", edges, MOST_LISTED);
@@ -145,7 +171,7 @@ impl DeviceGraph {
             GraphCsr { offsets: offsets.into_iter().map(u64::from).collect(), ..GraphCsr::default() };
         for first in (0..edges).step_by(PART as usize) {
             (params.first, params.edges) = (first, (edges - first).min(PART));
-            // SAFETY: the columns have room for a part; the storage is borrowed until the stream is synchronised.
+            // SAFETY: the columns have room for a part; the state is there until the stream is synchronised.
             unsafe { self.launch(&self.kernels.gather, params.edges, &params, stream)? };
             let part = params.edges as usize;
             append(&mut csr.targets, Some(&targets), part, stream)?;
@@ -157,21 +183,25 @@ impl DeviceGraph {
     }
 
     /// The lists of all vertices, to memory of the caller.
-    pub(super) fn csr_on(&self, rows: DeviceCsr<'_>, stream: &Stream) -> Result<(u64, u64), ContainerError> {
+    pub(super) fn csr_on(
+        &self,
+        rows: DeviceCsr<'_>,
+        view: &View,
+        stream: &Stream,
+    ) -> Result<(u64, u64), ContainerError> {
         let DeviceCsr { offsets, targets, weights, ids, times } = rows;
-        let storage = self.read();
-        let (count, edges) = (storage.vertices as usize, storage.entries as usize);
+        let (count, edges) = (view.vertices() as usize, view.entries as usize);
         let column = |has: bool, buffer: Option<&Buffer>, element, what| match has {
-            true => given_column(buffer, element, edges, what),
+            true => own_column(buffer, element, edges, what, &self.device),
             false => Ok(DevicePtr::NULL),
         };
         let options = &self.options;
         let total = self.device.allocate_zeroed(8)?;
         let params = Gather {
-            graph: storage.reference(),
+            graph: view.graph,
             listed: DevicePtr::NULL,
             count: count as u64,
-            begins: given_column(Some(&*offsets), 4, count + 1, "offsets")?,
+            begins: own_column(Some(&*offsets), 4, count + 1, "offsets", &self.device)?,
             total: total.ptr(),
             first: 0,
             edges: edges as u64,
@@ -180,7 +210,7 @@ impl DeviceGraph {
             ids: column(options.ids, ids.as_deref(), 8, "ids")?,
             times: column(options.times, times.as_deref(), 8, "times")?,
         };
-        // SAFETY: the lengths were checked, and the buffers are borrowed exclusively; the storage is borrowed until the stream is synchronised.
+        // SAFETY: the lengths were checked, and the buffers are borrowed exclusively; the state is there until the stream is synchronised.
         unsafe {
             self.launch(&self.kernels.degrees, count as u64 + 1, &params, stream)?;
             self.sorter.exclusive_scan(offsets, count + 1, stream)?;
@@ -188,46 +218,6 @@ impl DeviceGraph {
         }
         stream.synchronize()?;
         Ok((count as u64, edges as u64))
-    }
-
-    /// Removes vertices with all edges that lead from them and to them; gives the number of edges in lists that went, and that of loops among them.
-    pub(super) fn delete_vertices(&self, vertices: &[u32]) -> Result<(u64, u64), ContainerError> {
-        let mut storage = self.write();
-        let words = storage.vertices.div_ceil(32) as usize;
-        let mut doomed = vec![0_u32; words];
-        for vertex in vertices.iter().filter(|vertex| u64::from(**vertex) < storage.vertices) {
-            doomed[*vertex as usize / 32] |= 1 << (vertex % 32);
-        }
-        let workspace = self.workspaces.take(&self.device)?;
-        let (stream, doomed) = (&workspace.stream, self.device.upload(&doomed)?);
-        let sums = self.device.allocate_zeroed(3 * 8)?;
-        let params = Purge {
-            graph: storage.reference(),
-            doomed: doomed.ptr(),
-            doomed_words: words as u64,
-            removed: sums.ptr(),
-            loops: sums.ptr().offset(8),
-            dead: sums.ptr().offset(16),
-        };
-        // SAFETY: there is a bit for each vertex, and the storage is borrowed exclusively until the stream is synchronised.
-        unsafe { self.launch(&self.kernels.purge, WARP * storage.vertices, &params, stream)? };
-        let mut counted = [0_u64; 3];
-        sums.read_on(0, &mut counted, stream)?;
-        let [removed, loops, dead] = counted;
-        storage.entries -= removed;
-        storage.loops -= loops;
-        storage.dead += dead;
-        drop(storage);
-        self.workspaces.put_back(workspace);
-        Ok((removed, loops))
-    }
-
-    /// Compacts the pool now.
-    pub(super) fn compact(&self) -> Result<()> {
-        let workspace = self.workspaces.take(&self.device)?;
-        self.compaction(&workspace.stream).run(&mut self.write())?;
-        self.workspaces.put_back(workspace);
-        Ok(())
     }
 
     /// An error unless all lists are sorted, lie in blocks of their own, lead to vertices, lead back if the graph is undirected, and all sums are exact.

@@ -146,6 +146,24 @@ impl Columns {
         Ok(staged)
     }
 
+    /// Begins to fetch the answers to a batch.
+    ///
+    /// # Safety
+    /// As [`stage`](Self::stage).
+    pub(super) unsafe fn fetch<V: MapValue>(
+        &mut self,
+        count: usize,
+        with_before: bool,
+        device: &Device,
+        stream: &Stream,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.statuses.fetch::<u8>(device, count, stream)?;
+            if with_before { self.before.fetch::<V>(device, count, stream) } else { Ok(()) }
+        }
+    }
+
     /// Plans a batch on the host.
     ///
     /// # Safety

@@ -11,13 +11,12 @@ use super::columns::{Columns, HostBatch, Planned, Staged};
 use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, THREADS};
 use super::op::{MapAnswer, MapOpKind, MapStatus};
 use super::outstanding::Outstanding;
-use super::table::{Table, fits};
+use super::table::{Counts, Table, fits};
 use super::width::{MapKey, MapValue, Shape};
 use crate::Sorter;
+use crate::batch_columns::MOST_OPERATIONS;
 use crate::batch_plan::HOST_PLANS;
 
-/// A batch of one key for at least this many slots is worth a look whether the map is empty.
-const BUILDS: u64 = 8;
 /// How often displacement is tried again for keys that others were faster than.
 const MOST_DISPLACEMENTS: u32 = 8;
 
@@ -47,7 +46,7 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
             sorter: Sorter::new(device)?,
             table: RwLock::new(Table::new(device, shape, options.items, options.most_bytes, seed)?),
             seed,
-            staged: options.staged.max(1),
+            staged: options.staged.clamp(1, MOST_OPERATIONS),
             workspaces: WorkspacePool::default(),
             of: PhantomData,
         })
@@ -98,25 +97,28 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
             let mut workspace = self.workspaces.take(&self.device)?;
             let (device, columns, stream) = (&self.device, &mut workspace.columns, &workspace.stream);
             let on_host = !is_lookup && count <= HOST_PLANS;
-            // SAFETY: the stream is synchronised before the columns are used again.
-            unsafe {
-                let staged = columns.stage(&part, !on_host, with_before, device, stream)?;
+            let may_be_fresh = matches!(batch, HostBatch::All(kind, ..) if kind.inserts());
+            // SAFETY: the stream is synchronised before the columns, or the table of a lookup, are used again.
+            let table = unsafe {
+                let staged = columns.stage(&part, !on_host || may_be_fresh, with_before, device, stream)?;
                 if is_lookup {
-                    self.look_up(&staged, stream)?;
+                    Some(self.enqueue_lookup(&staged, stream)?)
+                } else if self.try_fresh(&staged, columns, stream)? {
+                    None
                 } else {
-                    let rotation = self.rotation(&staged)?;
+                    let rotation = self.read()?.bits;
                     let planned = match on_host {
                         true => columns.plan_on_host(&part, self.seed, rotation, device, stream)?,
-                        false => self.plan(&staged, rotation, columns, stream)?,
+                        false => self.plan(&staged, columns, stream)?,
                     };
                     self.apply(&staged, &planned, columns, stream)?;
+                    None
                 }
-                columns.statuses.fetch::<u8>(device, count, stream)?;
-                if with_before {
-                    columns.before.fetch::<V>(device, count, stream)?;
-                }
-            }
-            stream.synchronize()?;
+            };
+            // SAFETY: as above.
+            let fetched = unsafe { columns.fetch::<V>(count, with_before, device, stream) };
+            stream.synchronize().and(fetched)?;
+            drop(table);
             let statuses: &[MapStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
             let before = if with_before { columns.before.fetched::<V>(count) } else { &[] };
             for (at, &status) in statuses.iter().enumerate() {
@@ -136,38 +138,59 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
             return Ok(());
         }
         if staged.is_lookup() {
-            // SAFETY: this function's contract.
-            return unsafe { self.look_up(staged, stream) };
+            // SAFETY: this function's contract; the table is borrowed until the stream is synchronised.
+            let _table = unsafe { self.enqueue_lookup(staged, stream)? };
+            return stream.synchronize();
         }
         let mut workspace = self.workspaces.take(&self.device)?;
-        let rotation = self.rotation(staged)?;
-        // SAFETY: this function's contract; both calls wait for the stream.
+        let columns = &mut workspace.columns;
+        // SAFETY: this function's contract; all calls wait for the stream.
         unsafe {
-            let planned = self.plan(staged, rotation, &mut workspace.columns, stream)?;
-            self.apply(staged, &planned, &mut workspace.columns, stream)?;
+            if !self.try_fresh(staged, columns, stream)? {
+                let planned = self.plan(staged, columns, stream)?;
+                self.apply(staged, &planned, columns, stream)?;
+            }
         }
         self.workspaces.put_back(workspace);
         Ok(())
     }
 
-    /// By how many bits hashes are rotated, so that those of one first bucket follow each other: the size of the table when the batch is
-    /// worked. If it turns out to be another, the batch is only in another order.
-    fn rotation(&self, staged: &Staged) -> Result<u32> {
-        let (table, count) = (self.read()?, staged.count as u64);
-        let builds = staged.inserts() && count >= table.capacity() / BUILDS && table.len()? == 0;
-        Ok(if builds { table.bits_with(count) } else { table.bits })
-    }
-
-    /// Finds keys, and waits for it.
+    /// Works a batch without a plan, if it is one that needs none. Waits for it.
     ///
     /// # Safety
     /// As [`run_staged`](Self::run_staged).
-    unsafe fn look_up(&self, staged: &Staged, stream: &Stream) -> Result<()> {
+    unsafe fn try_fresh(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<bool> {
+        if !staged.inserts() {
+            return Ok(false);
+        }
+        let lists = columns.plans.lists(&self.device, staged.count, 4)?;
+        let mut table = self.write()?;
+        let length = table.len_on(stream)?;
+        if !Self::is_fresh(staged, length, &table) {
+            return Ok(false);
+        }
+        table.set_known(None);
+        // SAFETY: the caller's promise; the length is that after what is in the stream.
+        let (counts, rest) = unsafe { self.insert_fresh(staged, length == 0, &table, columns, stream)? };
+        let length = match rest {
+            None => counts.length,
+            // SAFETY: the caller's promise; the rest is that of this batch.
+            Some(rest) => unsafe { self.work_rest(rest, staged, columns, lists, &mut table, stream)? },
+        };
+        table.set_known(Some(length));
+        Ok(true)
+    }
+
+    /// Begins to find keys. The table must not change until the stream is synchronised.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged), until then.
+    unsafe fn enqueue_lookup(&self, staged: &Staged, stream: &Stream) -> Result<RwLockReadGuard<'_, Table>> {
         let table = self.lock();
         self.outstanding.order_after_changes(stream)?;
-        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
+        // SAFETY: the caller's promise.
         unsafe { self.launch_find(staged, &table, stream)? };
-        stream.synchronize()
+        Ok(table)
     }
 
     /// # Safety
@@ -183,34 +206,64 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
         unsafe { self.kernels.find.launch(Grid::covering(count as u64, THREADS), &params, stream) }
     }
 
-    /// Writes what a batch is sorted by.
+    /// Writes what a batch is sorted by, or those of its operations that are listed.
     ///
     /// # Safety
     /// As [`launch_find`](Self::launch_find); both columns have an element for each operation.
     pub(super) unsafe fn launch_plan(
         &self,
         staged: &Staged,
+        list: DevicePtr,
         rotation: u32,
         (sorted, numbers): (DevicePtr, DevicePtr),
         stream: &Stream,
     ) -> Result<()> {
         let (keys, count, seed) = (staged.keys, staged.count as u64, self.seed);
-        let params = Plan { keys, sorted, numbers, count, seed, rotation: u64::from(rotation) };
+        let params = Plan { keys, list, sorted, numbers, count, seed, rotation: u64::from(rotation) };
         // SAFETY: this function's contract.
         unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
     }
 
-    /// Plans a batch on the device. It is sorted by bucket, so that neighbouring threads work neighbouring buckets.
+    /// Plans a batch on the device, and does not wait. It is sorted by bucket, so that neighbouring threads work neighbouring buckets.
     ///
     /// # Safety
-    /// As [`run_staged`](Self::run_staged).
-    unsafe fn plan(
+    /// As [`launch_find`](Self::launch_find); the columns are not used again until then.
+    pub(super) unsafe fn enqueue_plan(
         &self,
         staged: &Staged,
         rotation: u32,
         columns: &mut Columns,
         stream: &Stream,
     ) -> Result<Planned> {
+        // SAFETY: the caller's promise; both columns have an element for each operation.
+        let (plan, runs_at) = unsafe {
+            columns.plans.enqueue_plan::<K>(
+                staged.count,
+                8 * size_of::<K>() as u32,
+                &self.sorter,
+                &self.device,
+                stream,
+                |sorted, numbers| {
+                    self.launch_plan(staged, DevicePtr::NULL, rotation, (sorted, numbers), stream)
+                },
+            )?
+        };
+        Ok(Planned { plan, runs_at, rotation })
+    }
+
+    /// Plans a batch on the device. It waits only if the number of different keys must be known: it is the size that an empty map will have.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged).
+    unsafe fn plan(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<Planned> {
+        let table = self.read()?;
+        let rotation = table.bits;
+        let is_sized = staged.inserts() && Self::may_outgrow(staged.count as u64, &table, stream)?;
+        drop(table);
+        if !is_sized {
+            // SAFETY: the caller's promise; whatever works the plan waits for the stream.
+            return unsafe { self.enqueue_plan(staged, rotation, columns, stream) };
+        }
         let plan = columns.plans.plan_on_device::<K>(
             staged.count,
             8 * size_of::<K>() as u32,
@@ -218,9 +271,16 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
             &self.device,
             stream,
             // SAFETY: the caller's promise; both columns have an element for each operation, and planning waits for the stream.
-            |sorted, numbers| unsafe { self.launch_plan(staged, rotation, (sorted, numbers), stream) },
+            |sorted, numbers| unsafe {
+                self.launch_plan(staged, DevicePtr::NULL, rotation, (sorted, numbers), stream)
+            },
         )?;
         Ok(Planned { plan, runs_at: DevicePtr::NULL, rotation })
+    }
+
+    /// Whether the map is empty and too small for this many keys.
+    fn may_outgrow(keys: u64, table: &Table, stream: &Stream) -> Result<bool> {
+        Ok(!fits(keys, table.capacity()) && table.len_on(stream)? == 0)
     }
 
     /// Works a planned batch: grows if it must, and answers `Full` only if it cannot. Waits for it.
@@ -237,75 +297,103 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
         // All memory but that for growth is there before the first change.
         let lists = columns.plans.lists(&self.device, planned.plan.runs as usize, 4)?;
         let mut table = self.write()?;
-        let mut pass = Pass { kernels: &self.kernels, staged, planned, lists, listed: None, stream };
-        // An empty map is given its size at once, and most keys their slots. Otherwise the keys that are new are not known yet.
-        let large = planned.plan.runs >= table.capacity() / BUILDS;
-        if large && staged.inserts() && table.len()? == 0 {
-            if !fits(planned.plan.runs, table.capacity()) {
-                table.grow_for(planned.plan.runs, &self.kernels, stream)?;
-            }
-            if planned.rotation == table.bits {
-                // SAFETY: the caller's promise.
-                let left = unsafe { pass.run(&self.kernels.build, &table)? };
-                if left.pending == 0 {
-                    return Ok(());
-                }
-            }
+        let pass = Pass::new(&self.kernels, staged, planned, lists, stream);
+        // An empty map is given its size at once. Otherwise the keys that are new are not known yet.
+        let new = planned.plan.runs;
+        if staged.inserts() && planned.runs_at.is_null() && Self::may_outgrow(new, &table, stream)? {
+            table.grow_for(new, &self.kernels, stream)?;
         }
+        table.set_known(None);
+        // SAFETY: the caller's promise.
+        let length = unsafe { self.work(pass, &mut table)? };
+        table.set_known(Some(length));
+        Ok(())
+    }
+
+    /// Works the runs of a plan, and waits for it. Gives the number of keys.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged), for all of the pass.
+    pub(super) unsafe fn work(&self, mut pass: Pass<'_>, table: &mut Table) -> Result<u64> {
+        // SAFETY: the caller's promise, for both.
+        unsafe {
+            let left = pass.run(&self.kernels.apply, table)?;
+            self.finish(pass, left, table)
+        }
+    }
+
+    /// Goes on with what the first kernel of a pass left to do.
+    ///
+    /// # Safety
+    /// As [`work`](Self::work).
+    pub(super) unsafe fn finish(&self, mut pass: Pass<'_>, mut left: Left, table: &mut Table) -> Result<u64> {
         loop {
-            // SAFETY: the caller's promise.
-            let mut left = unsafe { pass.run(&self.kernels.apply, &table)? };
             if left.pending > 0 && fits(left.length + left.pending, table.capacity()) {
-                // SAFETY: as above.
-                left = unsafe { pass.displace(left, &table)? };
+                // SAFETY: the caller's promise.
+                left = unsafe { pass.displace(left, table)? };
             }
             if left.pending == 0 {
-                return Ok(());
+                return Ok(left.length);
             }
-            if !table.grow_for(left.length + left.pending, &self.kernels, stream)? {
+            if !table.grow_for(left.length + left.pending, &self.kernels, pass.stream)? {
                 // SAFETY: as above.
-                return unsafe {
-                    left = pass.displace(left, &table)?;
-                    pass.refuse(left, &table)
-                };
+                unsafe {
+                    left = pass.displace(left, table)?;
+                    pass.refuse(left, table)?;
+                }
+                return Ok(left.length);
             }
+            // SAFETY: as above.
+            left = unsafe { pass.run(&self.kernels.apply, table)? };
         }
     }
 }
 
 /// What a kernel left to do.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+pub(super) struct Left {
     /// Keys in the map.
-    length: u64,
+    pub(super) length: u64,
     /// Keys without a slot.
-    pending: u64,
+    pub(super) pending: u64,
+    /// What the word `PENDING_NEXT` has.
+    pub(super) next: u64,
 }
 
 /// The kernels that work one batch: first all its runs, then those on the list of the one before.
-struct Pass<'a> {
+pub(super) struct Pass<'a> {
     kernels: &'a Kernels,
     staged: &'a Staged,
     planned: &'a Planned,
     lists: [DevicePtr; 2],
     /// How many runs the first list has; `None` before there is one.
     listed: Option<u64>,
+    /// If there is a word here, and it is not 0, the kernels do nothing.
+    pub(super) unless: DevicePtr,
     stream: &'a Stream,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        kernels: &'a Kernels,
+        staged: &'a Staged,
+        planned: &'a Planned,
+        lists: [DevicePtr; 2],
+        stream: &'a Stream,
+    ) -> Self {
+        Pass { kernels, staged, planned, lists, listed: None, unless: DevicePtr::NULL, stream }
+    }
+
     /// # Safety
     /// The columns are as long as the batch says, and the table is not used otherwise.
-    unsafe fn run(&mut self, kernel: &TypedKernel<Batch>, table: &Table) -> Result<Left> {
+    pub(super) unsafe fn run(&mut self, kernel: &TypedKernel<Batch>, table: &Table) -> Result<Left> {
         table.control.fill_on(8 * PENDING, 8, 0, self.stream)?;
         // SAFETY: the caller's promise.
         unsafe { self.launch(kernel, table)? };
-        let mut control = [0_u64; 2];
-        table.control.read_on(0, &mut control, self.stream)?;
-        let [length, pending] = control;
+        let Counts { length, pending: [pending, next] } = table.counts_on(self.stream)?;
         self.lists.swap(0, 1);
         self.listed = Some(pending);
-        Ok(Left { length, pending })
+        Ok(Left { length, pending, next })
     }
 
     /// # Safety
@@ -315,6 +403,7 @@ impl Pass<'_> {
             list: if self.listed.is_some() { self.lists[0] } else { DevicePtr::NULL },
             listed: self.listed.unwrap_or(0),
             pending: self.lists[1],
+            unless: self.unless,
             ..batch_of(self.staged, self.planned, table)
         };
         let threads = self.listed.unwrap_or(self.planned.plan.runs);
@@ -355,6 +444,7 @@ impl Pass<'_> {
 pub(super) fn batch_of(staged: &Staged, planned: &Planned, table: &Table) -> Batch {
     Batch {
         map: table.reference(),
+        keys: if planned.plan.begins.is_null() { staged.keys } else { DevicePtr::NULL },
         sorted: planned.plan.sorted,
         numbers: planned.plan.numbers,
         begins: planned.plan.begins,
@@ -370,6 +460,7 @@ pub(super) fn batch_of(staged: &Staged, planned: &Planned, table: &Table) -> Bat
         pending_count: table.control.ptr().offset(8 * PENDING as u64),
         runs_at: planned.runs_at,
         listed_at: DevicePtr::NULL,
+        unless: DevicePtr::NULL,
         rotation: planned.rotation,
         code: staged.code,
     }

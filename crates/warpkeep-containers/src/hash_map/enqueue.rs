@@ -2,7 +2,7 @@
 
 use warpkeep_device::{DevicePtr, Event, Grid, Result, Stream};
 
-use super::columns::{Planned, Staged};
+use super::columns::Staged;
 use super::device::{DeviceMap, batch_of};
 use super::kernels::{Batch, PENDING, PENDING_NEXT, THREADS};
 use super::table::Table;
@@ -39,25 +39,15 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
         // The memory stays with this batch until it is done, so it is none of a workspace.
         let mut columns = self.outstanding.columns();
         let lists = columns.plans.lists(&self.device, staged.count, 4)?;
-        let table = self.lock_exclusively();
+        let mut table = self.lock_exclusively();
         self.outstanding.order_after_all(stream)?;
+        table.set_known(None);
         let rotation = table.bits;
         // SAFETY: this function's contract; the columns are kept below, whatever comes of the launches.
         let launched = unsafe {
-            columns
-                .plans
-                .enqueue_plan::<K>(
-                    staged.count,
-                    8 * size_of::<K>() as u32,
-                    &self.sorter,
-                    &self.device,
-                    stream,
-                    |sorted, numbers| self.launch_plan(staged, rotation, (sorted, numbers), stream),
-                )
-                .and_then(|(plan, runs_at)| {
-                    let planned = Planned { plan, runs_at, rotation };
-                    self.launch_change(&batch_of(staged, &planned, &table), &table, lists, stream)
-                })
+            self.enqueue_plan(staged, rotation, &mut columns, stream).and_then(|planned| {
+                self.launch_change(&batch_of(staged, &planned, &table), &table, lists, stream)
+            })
         };
         self.outstanding.add(Some(columns), stream).and(launched)
     }

@@ -7,22 +7,26 @@ use super::mix::{HELD, SECOND};
 use super::op::{MapOpKind, MapStatus};
 use super::table::RawRef;
 use super::width::Shape;
+use crate::spread_count::COUNT_WORDS;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
+/// Slots that a thread of [`Kernels::retrieve`] looks at.
+pub(super) const RETRIEVED: u64 = 4;
 /// A map has 2^k buckets, and k is at least this.
 pub(super) const LEAST_BITS: u32 = 6;
-/// Words that kernels count in.
-pub(super) const CONTROL_WORDS: usize = 8;
+/// Words that kernels count in. The first ones have the number of keys.
+pub(super) const CONTROL_WORDS: usize = COUNT_WORDS + 7;
 /// Which words count the keys without a slot, and which is the first that [`Kernels::verify`] counts in.
-pub(super) const PENDING: usize = 1;
-pub(super) const PENDING_NEXT: usize = 2;
-pub(super) const FIRST_VERIFIED: usize = 3;
+pub(super) const PENDING: usize = COUNT_WORDS;
+pub(super) const PENDING_NEXT: usize = COUNT_WORDS + 1;
+pub(super) const FIRST_VERIFIED: usize = COUNT_WORDS + 2;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(super) struct Plan {
     pub(super) keys: DevicePtr,
+    pub(super) list: DevicePtr,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) count: u64,
@@ -34,6 +38,7 @@ pub(super) struct Plan {
 #[repr(C)]
 pub(super) struct Batch {
     pub(super) map: RawRef,
+    pub(super) keys: DevicePtr,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) begins: DevicePtr,
@@ -49,9 +54,35 @@ pub(super) struct Batch {
     pub(super) pending_count: DevicePtr,
     pub(super) runs_at: DevicePtr,
     pub(super) listed_at: DevicePtr,
+    pub(super) unless: DevicePtr,
     pub(super) rotation: u32,
     pub(super) code: u32,
 }
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Fresh {
+    pub(super) map: RawRef,
+    pub(super) keys: DevicePtr,
+    pub(super) operands: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) before: DevicePtr,
+    pub(super) count: u64,
+    pub(super) rest: DevicePtr,
+    pub(super) repeated: DevicePtr,
+    pub(super) repetitions: u64,
+    pub(super) places: u64,
+    pub(super) has_searched: u32,
+    pub(super) step: u32,
+}
+
+/// The launches of [`Kernels::sort_out_repeated`].
+pub(super) const FLAG: u32 = 0;
+pub(super) const COLLECT: u32 = 1;
+pub(super) const REMOVE: u32 = 2;
+/// The launches of [`Kernels::compare_rest`].
+pub(super) const CLEAR: u32 = 0;
+pub(super) const COMPARE: u32 = 1;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -85,7 +116,9 @@ pub(super) struct Whole {
 pub(super) struct Kernels {
     pub(super) plan: TypedKernel<Plan>,
     pub(super) apply: TypedKernel<Batch>,
-    pub(super) build: TypedKernel<Batch>,
+    pub(super) insert_fresh: TypedKernel<Fresh>,
+    pub(super) sort_out_repeated: TypedKernel<Fresh>,
+    pub(super) compare_rest: TypedKernel<Fresh>,
     pub(super) place: TypedKernel<Batch>,
     pub(super) refuse: TypedKernel<Batch>,
     pub(super) find: TypedKernel<Lookup>,
@@ -102,7 +135,9 @@ macro_rules! widths {
                 struct $set in $source, prefix $prefix {
                     plan: Plan,
                     apply: Batch,
-                    build: Batch,
+                    insert_fresh: Fresh,
+                    sort_out_repeated: Fresh,
+                    compare_rest: Fresh,
                     place: Batch,
                     refuse: Batch,
                     find: Lookup,
@@ -117,9 +152,11 @@ macro_rules! widths {
                     slots = Shape { key_bytes: $keys, value_bytes: $values }.slots(),
                     least_bits = LEAST_BITS,
                     most_bits = Shape { key_bytes: $keys, value_bytes: $values }.most_bits(),
+                    retrieved = RETRIEVED,
                     held = HELD,
                     second = SECOND,
                     control_words = CONTROL_WORDS,
+                    count_words = COUNT_WORDS,
                     $($($more)*)?
                 }
             }
@@ -136,9 +173,9 @@ macro_rules! widths {
             pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
                 match (shape.key_bytes, shape.value_bytes) {
                     $(($keys, $values) => {
-                        let $set { plan, apply, build, place, refuse, find, double, retrieve, verify } =
+                        let $set { plan, apply, insert_fresh, sort_out_repeated, compare_rest, place, refuse, find, double, retrieve, verify } =
                             $set::load(device)?;
-                        Ok(Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify })
+                        Ok(Kernels { plan, apply, insert_fresh, sort_out_repeated, compare_rest, place, refuse, find, double, retrieve, verify })
                     })*
                     _ => unreachable!("no type of keys and values has {shape:?}"),
                 }

@@ -5,6 +5,7 @@ mod cpu;
 mod device;
 mod enqueue;
 mod file;
+mod insertion;
 mod kernels;
 pub(crate) mod mix;
 mod op;
@@ -31,7 +32,7 @@ use width::Shape;
 pub use width::{MapKey, MapValue};
 
 use crate::ContainerError;
-use crate::batch_columns::given_column;
+use crate::batch_columns::{check_operations, own_column};
 
 /// How a [`HashMap`] or a [`HashSet`] is made.
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ impl HashMapOptions {
         Self { most_bytes: Some(bytes), ..self }
     }
 
-    /// Operations of a batch of slices that are in device memory at once, 2^24 by default. Longer batches are run, and seen, in such parts.
+    /// Operations of a batch of slices that are in device memory at once, 2^24 by default and less than 2^32. Longer batches are run, and seen, in such parts.
     #[must_use]
     pub fn staged(self, operations: usize) -> Self {
         Self { staged: operations, ..self }
@@ -266,7 +267,8 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
     /// Runs a batch in device memory after what is in the stream, and waits for it. Values that are found are those before.
     ///
     /// # Errors
-    /// If a buffer is too short or the map is on the CPU, before anything is changed.
+    /// If a buffer is too short or of another device, if there are 2^32 operations or more and not all of them are lookups, or if the map is on the CPU,
+    /// before anything is changed.
     pub fn apply_on(
         &self,
         ops: DeviceOps<'_>,
@@ -274,7 +276,7 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let map = self.on_device("apply_on")?;
-        let staged = staged::<K, V>(ops, answers)?;
+        let staged = staged::<K, V>(ops, answers, &map.device)?;
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively.
         unsafe { map.run_staged(&staged, stream)? };
         Ok(())
@@ -324,7 +326,7 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         stream: &Stream,
     ) -> Result<Event, ContainerError> {
         let map = self.on_device("enqueue_on")?;
-        let staged = staged::<K, V>(ops, answers)?;
+        let staged = staged::<K, V>(ops, answers, &map.device)?;
         // SAFETY: the lengths were checked; the rest is this function's contract.
         Ok(unsafe { map.enqueue(&staged, stream)? })
     }
@@ -377,7 +379,12 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         let map = self.on_device("retrieve_all_on")?;
         let room =
             (keys.len() / size_of::<K>()).min(values.len().checked_div(size_of::<V>()).unwrap_or(usize::MAX));
-        let values = if size_of::<V>() == 0 { DevicePtr::NULL } else { values.ptr() };
+        keys.check_device(&map.device, "keys")?;
+        // Values without bytes need no room.
+        let values = match size_of::<V>() {
+            0 => DevicePtr::NULL,
+            _ => values.check_device(&map.device, "values").map(|()| values.ptr())?,
+        };
         // SAFETY: both buffers have that room, and are borrowed exclusively.
         Ok(unsafe { map.retrieve(keys.ptr(), values, room as u64, stream)? })
     }
@@ -434,16 +441,22 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
     }
 }
 
-/// The columns of a batch in device memory; an error if one is too short, or values that are no numbers are to be computed with.
+/// The columns of a batch in device memory; an error if one is too short or of another device, if there are too many operations, or if values that are no
+/// numbers are to be computed with.
 fn staged<K: MapKey, V: MapValue>(
     ops: DeviceOps<'_>,
     answers: DeviceAnswers<'_>,
+    device: &Device,
 ) -> Result<Staged, ContainerError> {
     let DeviceAnswers { statuses, before } = answers;
-    let column = |buffer: Option<&Buffer>, element, what| given_column(buffer, element, ops.count, what);
+    let column =
+        |buffer: Option<&Buffer>, element, what| own_column(buffer, element, ops.count, what, device);
     // Values without bytes need no columns.
     let values =
         |buffer: Option<&Buffer>, what| column(buffer.filter(|_| size_of::<V>() > 0), size_of::<V>(), what);
+    if !matches!(ops.kinds, MapOpKinds::All(MapOpKind::Find | MapOpKind::Contains)) {
+        check_operations(ops.count)?;
+    }
     let (codes, code) = match ops.kinds {
         MapOpKinds::All(kind) if kind.computes() && !V::IS_NUMBER => {
             return Err(ContainerError::NoNumbers { bytes: size_of::<V>() });

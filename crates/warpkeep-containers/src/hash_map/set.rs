@@ -156,6 +156,7 @@ impl<K: MapKey> HashSet<K> {
     /// All keys in device memory, in no order, after what is in the stream; gives their number.
     pub fn retrieve_all_on(&self, keys: &mut Buffer, stream: &Stream) -> Result<u64, ContainerError> {
         let map = self.0.on_device("retrieve_all_on")?;
+        keys.check_device(&map.device, "keys")?;
         let room = keys.len() / size_of::<K>();
         // SAFETY: the buffer has that room, and is borrowed exclusively.
         Ok(unsafe { map.retrieve(keys.ptr(), DevicePtr::NULL, room as u64, stream)? })

@@ -1,12 +1,14 @@
 //! The slots of a map in device memory, and how they grow.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::{NoUninit, Zeroable};
 use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Grid, GrowingBuffer, Result, Stream};
 
-use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, THREADS};
+use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, PENDING, PENDING_NEXT, THREADS};
 use super::width::{MapKey, MapValue, Shape};
+use crate::spread_count::{COUNT_WORDS, sum};
 
 /// Bytes of the slots of a bucket.
 pub(super) const BUCKET_BYTES: usize = 64;
@@ -54,6 +56,19 @@ pub(super) struct Table {
     pub(super) bits: u32,
     /// What `bits` can grow to. Reserved addresses are rounded up, and can be for more.
     most_bits: u32,
+    /// The number of keys after the last change, if the host has waited for that.
+    known: Option<u64>,
+    /// Whether others were given a reference: their kernels may add and erase keys.
+    is_shared: AtomicBool,
+}
+
+/// What kernels have counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    /// Keys in the map.
+    pub(super) length: u64,
+    /// What the words `PENDING` and `PENDING_NEXT` have.
+    pub(super) pending: [u64; 2],
 }
 
 /// Whether this many keys are few enough for this many slots.
@@ -94,16 +109,12 @@ impl Table {
             }
         };
         let control = device.allocate_zeroed(8 * CONTROL_WORDS)?;
-        Ok(Table { slots, values, control, seed, shape, bits, most_bits })
+        let (known, is_shared) = (Some(0), AtomicBool::new(false));
+        Ok(Table { slots, values, control, seed, shape, bits, most_bits, known, is_shared })
     }
 
     pub(super) fn buckets(&self) -> u64 {
         1 << self.bits
-    }
-
-    /// The size that it will have if this many keys are the first ones.
-    pub(super) fn bits_with(&self, keys: u64) -> u32 {
-        bits_for(keys, self.shape).clamp(self.bits, self.most_bits)
     }
 
     /// How many slots there are.
@@ -131,20 +142,47 @@ impl Table {
         }
     }
 
-    /// The reference with its types, which are those of the shape.
+    /// The reference with its types, which are those of the shape, for kernels of others.
     pub(super) fn typed_reference<K: MapKey, V: MapValue>(&self) -> HashMapRef<K, V> {
         debug_assert_eq!(self.shape, Shape::of::<K, V>());
+        self.is_shared.store(true, Ordering::Relaxed);
         HashMapRef { raw: self.reference(), of: PhantomData }
     }
 
+    /// The number of keys, whatever streams are doing.
     pub(super) fn len(&self) -> Result<u64> {
-        self.control.view::<u64>()?.get(0)
+        let mut words = [0_u64; COUNT_WORDS];
+        self.control.read(0, &mut words)?;
+        Ok(sum(&words))
+    }
+
+    /// The number of keys after what is in the stream. The host waits for the stream only if a kernel may have changed the number since it last did.
+    pub(super) fn len_on(&self, stream: &Stream) -> Result<u64> {
+        match self.known {
+            Some(length) if !self.is_shared.load(Ordering::Relaxed) => Ok(length),
+            _ => Ok(self.counts_on(stream)?.length),
+        }
+    }
+
+    /// What kernels have counted, after what is in the stream.
+    pub(super) fn counts_on(&self, stream: &Stream) -> Result<Counts> {
+        let mut words = [0_u64; PENDING_NEXT + 1];
+        self.control.read_on(0, &mut words, stream)?;
+        Ok(Counts { length: sum(&words[..COUNT_WORDS]), pending: [words[PENDING], words[PENDING_NEXT]] })
+    }
+
+    /// Notes the number of keys, or that kernels begin to change it.
+    pub(super) fn set_known(&mut self, length: Option<u64>) {
+        self.known = length;
     }
 
     /// Removes all keys, and keeps the memory.
-    pub(super) fn clear(&self) -> Result<()> {
+    pub(super) fn clear(&mut self) -> Result<()> {
+        self.known = None;
         self.slots.fill_range(0, BUCKET_BYTES << self.bits, 0)?;
-        self.control.fill(0)
+        self.control.fill(0)?;
+        self.known = Some(0);
+        Ok(())
     }
 
     /// Doubles until this many keys fit, and once at least; says whether it could. Without memory for that it stays as it is, or as far as it came.

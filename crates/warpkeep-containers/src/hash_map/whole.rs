@@ -4,10 +4,11 @@ use bytemuck::pod_read_unaligned;
 use warpkeep_device::{DeviceError, DevicePtr, Grid, Result, Stream};
 
 use super::device::DeviceMap;
-use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, PENDING, THREADS, Whole};
+use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, PENDING, RETRIEVED, THREADS, Whole};
 use super::table::BUCKET_BYTES;
 use super::width::{MapKey, MapValue};
 use crate::ContainerError;
+use crate::spread_count::{COUNT_WORDS, sum};
 
 /// Buckets that are read at once.
 const CHUNK: u64 = 1 << 14;
@@ -63,7 +64,7 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
     ) -> Result<u64> {
         // Exclusively, because kernels count in the control words.
         let table = self.write()?;
-        let length = table.len()?;
+        let length = table.len_on(stream)?;
         if length > room {
             return Err(DeviceError::OutOfBounds {
                 what: "pairs of a map",
@@ -75,10 +76,11 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
         let params = Whole { map: table.reference(), keys, values, slots: table.capacity(), room };
         table.control.fill_on(8 * PENDING, 8, 0, stream)?;
         // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
-        unsafe { self.kernels.retrieve.launch(Grid::covering(params.slots, THREADS), &params, stream)? };
-        let mut listed = [0_u64];
-        table.control.read_on(8 * PENDING, &mut listed, stream)?;
-        Ok(listed[0])
+        unsafe {
+            let grid = Grid::covering(params.slots.div_ceil(RETRIEVED), THREADS);
+            self.kernels.retrieve.launch(grid, &params, stream)?;
+        }
+        Ok(table.counts_on(stream)?.pending[0])
     }
 
     /// An error unless every key can be found in its slot, none is there twice, no slot is kept for nothing and the length is exact.
@@ -96,7 +98,8 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
         table.control.read_on(0, &mut control, stream)?;
         drop(table);
         self.workspaces.put_back(workspace);
-        let [length, _, _, lost, twice, reserved, held, second] = control;
+        let length = sum(&control[..COUNT_WORDS]);
+        let [lost, twice, reserved, held, second] = std::array::from_fn(|at| control[FIRST_VERIFIED + at]);
         let wrong = [
             (lost, "keys cannot be found"),
             (twice, "slots have a key that another has"),

@@ -182,14 +182,15 @@ impl Shape {
         self.key_bytes as usize + self.value_bytes as usize
     }
 
-    /// An error if a GPU of this architecture cannot change such slots as a whole.
+    /// An error if a GPU of this architecture cannot change such slots as a whole. Values of 16 bytes beside the slots are written as a whole by any; a
+    /// kernel of one's own that exchanges them does not compile for older ones.
     pub(super) fn check_arch(self, arch: Option<Arch>) -> Result<(), DeviceError> {
         match arch {
             Some(arch) if self.slot_bytes() == 16 && arch < WIDE_CAS => Err(DeviceError::Call {
                 call: "a hash map with slots of 16 bytes",
                 code: "compute capability".to_owned(),
                 text: format!("{arch} has no compare-and-swap of 16 bytes"),
-                advice: "use values of 16 bytes, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
+                advice: "use values of 16 bytes, which lie beside the slots, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
             }),
             _ => Ok(()),
         }

@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, StagedBuffer, Stream};
+use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, Stream};
 
-use super::columns::{PairColumns, Staged, WorkColumns};
+use super::columns::{PairColumns, Planned, Staged, WorkColumns};
+use super::fill::fills;
 use super::kernels::{
-    Changes, Gather, Groups, Keep, LEAF_THREADS, Levels, Merge, NewDirectory, Rewrite, SortedBatch, THREADS,
-    Work,
+    BATCH_TOTALS, ChangeSums, Changes, Gather, Groups, KEEP_LEAVES, Keep, LEAF_WRITERS, Merge, Rewrite, Size,
+    SortedBatch, THREADS, Work,
 };
+use super::op::OrderedStatus;
 use super::pool::{PoolState, SweepColumns, too_large};
 use super::reads::Pairs;
 use super::tree::{Tree, Writer};
 use super::version::{Layout, Version};
 use crate::ContainerError;
-use crate::batch_plan::BatchPlan;
+use crate::batch_columns::settled;
+use crate::batch_plan::{BatchPlan, HOST_PLANS};
 
 /// Operations of one batch: differences of the number of keys have 32 bits.
 pub(super) const MOST_OPERATIONS: u64 = i32::MAX as u64;
@@ -29,19 +32,29 @@ pub(super) struct Memory<'a> {
 }
 
 /// What a batch has made of the newest version, before others see it.
-struct Draft {
-    layout: Layout,
-    directory: Option<Buffer>,
-    length: u64,
-    state: PoolState,
+pub(super) struct Draft {
+    pub(super) layout: Layout,
+    pub(super) directory: Option<Buffer>,
+    pub(super) length: u64,
+    pub(super) state: PoolState,
     /// Leaves that are no longer used.
-    retired: Vec<(DevicePtr, u64)>,
+    pub(super) retired: Vec<(DevicePtr, u64)>,
+    /// The directory before neighbours were merged, which kernels read until the stream is synchronised.
+    pub(super) unmerged: Option<Buffer>,
 }
 
 impl Draft {
-    fn at(&self) -> DevicePtr {
+    pub(super) fn at(&self) -> DevicePtr {
         self.directory.as_ref().map_or(DevicePtr::NULL, Buffer::ptr)
     }
+}
+
+/// The changes of a batch as kernels leave them, which the host has not counted.
+struct Gathered {
+    batch: SortedBatch,
+    /// With as many as there can be.
+    changes: Changes,
+    sums: ChangeSums,
 }
 
 /// The changes of a batch, by leaf.
@@ -54,58 +67,99 @@ struct Grouped {
 }
 
 impl Tree {
-    /// Works a planned batch, and waits for it. All of it is done, or, with an error, nothing. Gives the number of pairs of ragged ranges.
+    /// Works a planned batch, and waits for it. All of it is done, or, with an error, nothing. `fetch` gets the number
+    /// of pairs of ragged ranges, and enqueues what the caller does with the answers before the batch is done: so that
+    /// one wait is for both, and nothing is done if it fails.
     ///
     /// # Safety
     /// The columns are as long as `staged` and the plan say, and no other code uses them meanwhile.
     pub(super) unsafe fn apply(
         &self,
         staged: &Staged,
-        plan: &BatchPlan,
+        planned: Planned,
         pairs: Pairs,
         memory: &mut Memory<'_>,
         stream: &Stream,
-    ) -> Result<u64, ContainerError> {
+        fetch: impl FnOnce(u64, &mut PairColumns) -> Result<()>,
+    ) -> Result<(), ContainerError> {
+        // SAFETY: the caller's promise.
+        let applied = unsafe { self.try_apply(staged, planned, pairs, memory, stream, fetch) };
+        settled(applied, stream)
+    }
+
+    /// As [`apply`](Self::apply), but after an error kernels may still run.
+    ///
+    /// # Safety
+    /// As [`apply`](Self::apply), until the stream is synchronised.
+    unsafe fn try_apply(
+        &self,
+        staged: &Staged,
+        planned: Planned,
+        pairs: Pairs,
+        memory: &mut Memory<'_>,
+        stream: &Stream,
+        fetch: impl FnOnce(u64, &mut PairColumns) -> Result<()>,
+    ) -> Result<(), ContainerError> {
         let mut writer = self.write();
+        if writer.is_open {
+            return Err(ContainerError::BeingWritten);
+        }
         self.collect(&mut writer, memory.sweep, stream)?;
         let version = self.current();
+        let mut planned = planned;
+        // Only here the number of runs decides what is to be done.
+        if !planned.runs_at.is_null() && fills(&version, staged, planned.plan.runs) {
+            // SAFETY: the caller's promise.
+            let runs = unsafe { memory.work.runs(planned.runs_at, &self.device, stream)? };
+            planned = Planned::of(BatchPlan { runs, ..planned.plan });
+        }
+        if fills(&version, staged, planned.plan.runs) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let fetch = || fetch(0, memory.pairs);
+                self.fill(&mut writer, version, staged, &planned.plan, stream, fetch)?;
+            }
+            return Ok(());
+        }
         // SAFETY: the caller's promise, as below.
-        let (batch, changes) = unsafe { self.work(&version, staged, plan, memory.work, stream)? };
+        let gathered = unsafe { self.work(&version, staged, planned, memory.work, stream)? };
         let mut ragged = 0;
         if !staged.counts.is_null() {
+            let batch = &gathered.batch;
             // SAFETY: as above.
-            ragged = unsafe { self.read_around(&version, &batch, staged, pairs, memory.pairs, stream)? };
+            ragged = unsafe { self.read_around(&version, batch, staged, pairs, memory.pairs, stream)? };
         }
-        let Some(grouped) = (
-            // SAFETY: as above.
-            unsafe { self.group(&version, changes, memory.work, stream)? }
-        ) else {
-            stream.synchronize()?;
-            return Ok(ragged);
-        };
+        // SAFETY: as above.
+        let grouped = unsafe { self.group(&version, &gathered, memory.work, stream)? };
+        if grouped.groups.count == 0 {
+            fetch(ragged, memory.pairs)?;
+            return Ok(stream.synchronize()?);
+        }
         let length = version.length.wrapping_add_signed(grouped.delta);
         if length > MOST_KEYS {
             return Err(too_large("keys", length, MOST_KEYS));
         }
         let number = version.number + 1;
         // SAFETY: as above.
-        let mut draft =
-            unsafe { self.draft(&mut writer, &version, &grouped, number, &mut memory.work.sums, stream)? };
+        let mut draft = unsafe { self.draft(&mut writer, &version, &grouped, number, memory.work, stream)? };
         draft.length = length;
         if !staged.only_inserts() {
             // SAFETY: as above.
             unsafe { self.merge_neighbours(&mut writer, &mut draft, number, memory.work, stream)? };
         }
-        let Draft { layout, directory, length, state, retired } = draft;
+        let Draft { layout, directory, length, state, retired, unmerged } = draft;
         let next = Version::new(number, length, layout, directory, self.directories.clone());
+        fetch(ragged, memory.pairs)?;
         // The batch is no pin of the version that it replaces.
         drop::<Arc<Version>>(version);
         // SAFETY: the lists are as long as the kernels were told, and their leaves are those of the version before.
         unsafe { self.commit(&mut writer, next, state, &retired, stream)? };
-        Ok(ragged)
+        self.directories.put_back(unmerged);
+        Ok(())
     }
 
-    /// Works the operations on each key, and gathers what changes.
+    /// Works the operations on each key, and gathers what changes. Nothing is waited for, so all columns have room for
+    /// as many changes as there can be.
     ///
     /// # Safety
     /// As [`apply`](Self::apply).
@@ -113,111 +167,130 @@ impl Tree {
         &self,
         version: &Version,
         staged: &Staged,
-        plan: &BatchPlan,
+        planned: Planned,
         work: &mut WorkColumns,
         stream: &Stream,
-    ) -> Result<(SortedBatch, Changes)> {
-        let (device, runs) = (&self.device, plan.runs as usize);
+    ) -> Result<Gathered> {
+        let Planned { plan, runs_at } = planned;
+        let (device, most) = (&self.device, plan.runs as usize);
         let (key, value) = (self.shape.key_bytes(), self.shape.value_bytes());
-        let records_states = !staged.counts.is_null();
         let mut batch = SortedBatch {
             keys: plan.sorted,
             numbers: plan.numbers,
             begins: plan.begins,
+            leaves: work.leaves.reserve(device, 4 * most)?,
+            slots: work.slots.reserve(device, 4 * most)?,
+            runs_at,
             runs: plan.runs,
             count: staged.count as u64,
             ..SortedBatch::NONE
         };
-        if records_states {
+        if !staged.counts.is_null() {
+            batch.owners = work.owners.reserve(device, 4 * staged.count)?;
             batch.present = work.present.reserve(device, staged.count)?;
             batch.values = work.states.reserve(device, value * staged.count)?;
         }
-        batch.slots = work.slots.reserve(device, 4 * runs)?;
-        let changed = work.changed.reserve(device, 4 * (runs + 1))?;
-        let params = Work {
+        let grid = Grid::covering(plan.runs, THREADS);
+        let of_sums = 2 * u64::from(grid.blocks) + 1;
+        let sums = work.change_sums.reserve(device, 4 * of_sums as usize)?;
+        let sums = ChangeSums { sums, blocks: grid.blocks.into() };
+        let mut params = Work {
             map: self.reference(version),
             batch,
             codes: staged.codes,
             operands: staged.operands,
             statuses: staged.statuses,
             before: staged.values,
-            leaves: work.leaves.reserve(device, 4 * runs)?,
+            leaves: batch.leaves,
             slots: batch.slots,
-            finals: work.finals.reserve(device, value * runs)?,
-            changed: changed.ptr(),
+            finals: work.finals.reserve(device, value * most)?,
+            sums,
             code: staged.code as u32,
-            reserved: 0,
+            usual: 0,
         };
-        let grid = Grid::covering(plan.runs + 1, THREADS);
-        // SAFETY: the caller's promise; all columns have the lengths that the kernel needs.
-        unsafe {
-            self.kernels.work.launch(grid, &params, stream)?;
-            self.sorter.enqueue_scan(changed.ptr(), plan.runs + 1, &mut work.sums, stream)?;
-        }
-        let mut total = [0_u32];
-        changed.read_on(4 * runs, &mut total, stream)?;
-        let count = total[0] as usize;
         let changes = Changes {
-            keys: work.change_keys.reserve(device, key * count)?,
-            values: work.change_values.reserve(device, value * count)?,
-            leaves: work.change_leaves.reserve(device, 4 * count)?.ptr(),
-            slots: work.change_slots.reserve(device, 4 * count)?,
-            deltas: work.deltas.reserve(device, 4 * (count + 1))?.ptr(),
-            count: count as u64,
+            keys: work.change_keys.reserve(device, key * most)?,
+            values: work.change_values.reserve(device, value * most)?,
+            leaves: work.change_leaves.reserve(device, 4 * most)?,
+            slots: work.change_slots.reserve(device, 4 * most)?,
+            deltas: work.deltas.reserve(device, 4 * (most + 1))?,
+            count: plan.runs,
         };
-        let gather = Gather {
-            batch,
-            leaves: params.leaves,
-            slots: params.slots,
-            finals: params.finals,
-            places: params.changed,
-            changes,
-        };
-        // SAFETY: as above.
-        unsafe { self.kernels.gather.launch(grid, &gather, stream)? };
-        Ok((batch, changes))
+        let Work { leaves, slots, finals, .. } = params;
+        let gather = Gather { batch, leaves, slots, finals, sums, changes };
+        // SAFETY: the caller's promise; all columns have the lengths that the kernels need. Nothing is written to the
+        // caller's columns before they are there.
+        unsafe {
+            params.usual = self.answer_usually(staged, stream)?;
+            if !staged.counts.is_null() {
+                self.fill_column(staged.values, value * staged.count, stream)?;
+            }
+            self.kernels.work.launch(grid, &params, stream)?;
+            self.sorter.enqueue_scan(sums.sums, of_sums, &mut work.sums_of_changes, stream)?;
+            self.kernels.gather.launch(grid, &gather, stream)?;
+        }
+        Ok(Gathered { batch, changes, sums })
     }
 
-    /// Groups the changes by leaf, and finds how many leaves each becomes; `None` if there are none.
+    /// Gives all operations of a large batch the status that most will have, and the value 0 where that goes with it;
+    /// gives that status, or 0 if there is none.
+    ///
+    /// # Safety
+    /// As [`apply`](Self::apply).
+    unsafe fn answer_usually(&self, staged: &Staged, stream: &Stream) -> Result<u32> {
+        let Some(usual) = staged.usual().filter(|_| staged.count > HOST_PLANS) else { return Ok(0) };
+        let count = staged.count;
+        // SAFETY: the columns have an element for each operation, or are not there.
+        unsafe {
+            if !staged.statuses.is_null() {
+                self.device.fill_raw(staged.statuses, count, usual as u8, stream)?;
+            }
+            if !staged.values.is_null() && usual == OrderedStatus::Inserted {
+                self.device.fill_raw(staged.values, self.shape.value_bytes() * count, 0, stream)?;
+            }
+        }
+        Ok(usual as u32)
+    }
+
+    /// Groups the changes by leaf, finds how many leaves each becomes, and waits for it.
     ///
     /// # Safety
     /// As [`apply`](Self::apply).
     unsafe fn group(
         &self,
         version: &Version,
-        changes: Changes,
+        gathered: &Gathered,
         work: &mut WorkColumns,
         stream: &Stream,
-    ) -> Result<Option<Grouped>> {
-        let (device, count) = (&self.device, changes.count as usize);
-        if count == 0 {
-            return Ok(None);
-        }
-        let deltas = work.deltas.reserve(device, 4 * (count + 1))?;
-        // SAFETY: there is a difference for each change, and one more; the columns are kept until the stream is synchronised.
-        unsafe { self.sorter.enqueue_scan(deltas.ptr(), changes.count + 1, &mut work.sums, stream)? };
-        let begins = work.begins.reserve(device, 4 * count)?;
-        let leaves = work.change_leaves.reserve(device, 4 * count)?;
-        let of = self.sorter.find_runs::<u32>(leaves, count, begins, stream)?;
-        let outs = work.outs.reserve(device, 4 * (of + 1))?;
-        let groups = Groups {
+    ) -> Result<Grouped> {
+        let Gathered { mut changes, sums, .. } = *gathered;
+        let (device, most) = (&self.device, changes.count as usize);
+        let most_groups = most.min(version.layout.leaf_count.max(1) as usize);
+        let outs = work.outs.reserve(device, 4 * (most_groups + BATCH_TOTALS))?;
+        let begins = work.begins.reserve(device, 4 * most)?;
+        let mut groups = Groups {
             map: self.reference(version),
             changes,
-            begins: begins.ptr(),
-            leaves: work.group_leaves.reserve(device, 4 * of)?,
-            count: of as u64,
+            begins,
+            leaves: work.group_leaves.reserve(device, 4 * most_groups)?,
+            count: most_groups as u64,
             outs: outs.ptr(),
-            retired: work.retired.reserve(device, 4 * of)?,
+            retired: work.retired.reserve(device, 4 * most_groups)?,
         };
-        // SAFETY: the columns have room for all groups.
+        let grid = Grid::covering(groups.count + 1, THREADS);
+        // SAFETY: there is a leaf for each change that there can be, and the columns have room for all groups.
         unsafe {
-            self.kernels.size.launch(Grid::covering(groups.count + 1, THREADS), &groups, stream)?;
+            let runs =
+                self.sorter.enqueue_runs::<u32>(changes.leaves, most, begins, &mut work.search, stream)?;
+            self.kernels.size.launch(grid, &Size { groups, sums, runs }, stream)?;
             self.sorter.enqueue_scan(outs.ptr(), groups.count + 1, &mut work.sums, stream)?;
         }
-        let (mut total, mut delta) = ([0_u32], [0_u32]);
-        outs.read_on(4 * of, &mut total, stream)?;
-        deltas.read_on(4 * count, &mut delta, stream)?;
-        Ok(Some(Grouped { groups, outs: total[0].into(), delta: i64::from(delta[0] as i32) }))
+        let mut totals = [0_u32; BATCH_TOTALS];
+        outs.read_on(4 * most_groups, &mut totals, stream)?;
+        let [outs, of_groups, of_changes, delta] = totals;
+        (groups.count, changes.count) = (of_groups.into(), of_changes.into());
+        groups.changes = changes;
+        Ok(Grouped { groups, outs: outs.into(), delta: i64::from(delta as i32) })
     }
 
     /// Writes the leaves that change, and the directory.
@@ -230,55 +303,38 @@ impl Tree {
         version: &Version,
         grouped: &Grouped,
         number: u64,
-        sums: &mut StagedBuffer,
+        work: &mut WorkColumns,
         stream: &Stream,
     ) -> Result<Draft> {
         let Grouped { groups, outs, delta } = *grouped;
+        let sources = work.sources.reserve(&self.device, 4 * outs as usize)?;
         let before = version.layout.leaf_count;
         let layout = Layout::new(self.shape, before.max(1) - groups.count + outs);
         let (fresh, state) = writer.pool.claim(writer.pool.state, outs, number, delta > 0)?;
         let retired = if before > 0 { vec![(groups.retired, groups.count)] } else { Vec::new() };
-        let mut draft = Draft { layout, directory: None, length: 0, state, retired };
+        let mut draft = Draft { layout, directory: None, length: 0, state, retired, unmerged: None };
         if layout.leaf_count == 0 {
             return Ok(draft);
         }
         draft.directory = Some(self.directories.take(&self.device, layout.bytes)?);
         let to = layout.directory(draft.at());
-        let rewrite = Rewrite { groups, fresh, to, count: outs };
-        // SAFETY: the directory has room for all leaves, and the pool has the new ones.
+        let keep = Keep { groups, to, sources };
+        let blocks = before.div_ceil(KEEP_LEAVES).max(1) as u32;
+        let rewrite = Rewrite { groups, fresh, to, count: outs, sources };
+        // SAFETY: the directory has room for all leaves, the pool has the new ones, and there is a source for each of
+        // these.
         unsafe {
-            self.kernels.rewrite.launch(Grid::covering(LEAF_THREADS * outs, THREADS), &rewrite, stream)?;
-            let keep = Keep { groups, to };
-            self.kernels.keep.launch(Grid::covering(before + 1, THREADS), &keep, stream)?;
-            self.finish_directory(&layout, to, sums, stream)?;
+            self.kernels.keep.launch(Grid { blocks, threads: THREADS, shared_bytes: 0 }, &keep, stream)?;
+            self.kernels.rewrite.launch(Grid::covering(LEAF_WRITERS * outs, THREADS), &rewrite, stream)?;
         }
         Ok(draft)
-    }
-
-    /// Makes sums of the numbers of pairs, and the upper levels of separators.
-    ///
-    /// # Safety
-    /// The directory has its leaves, and is not used otherwise.
-    unsafe fn finish_directory(
-        &self,
-        layout: &Layout,
-        to: NewDirectory,
-        sums: &mut StagedBuffer,
-        stream: &Stream,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.sorter.enqueue_scan(to.before, layout.leaf_count + 1, sums, stream)?;
-            let levels = Levels { to, entries: layout.entries };
-            self.kernels.raise_levels.launch(Grid::covering(layout.entries, THREADS), &levels, stream)
-        }
     }
 
     /// Makes one leaf of neighbours that have few pairs together. Without memory for that they stay as they are.
     ///
     /// # Safety
     /// As [`apply`](Self::apply).
-    unsafe fn merge_neighbours(
+    pub(super) unsafe fn merge_neighbours(
         &self,
         writer: &mut Writer,
         draft: &mut Draft,
@@ -337,14 +393,9 @@ impl Tree {
         (params.fresh, params.to) = (fresh, layout.directory(directory.ptr()));
         // SAFETY: the new directory has room for all leaves, and the pool has the new ones.
         unsafe {
-            self.kernels.merge.launch(Grid::covering(LEAF_THREADS * twos, THREADS), &params, stream)?;
-            self.finish_directory(&layout, params.to, &mut work.sums, stream)?;
+            self.kernels.merge.launch(Grid::covering(LEAF_WRITERS * twos, THREADS), &params, stream)?;
         }
-        // The memory of the old directory is for others, so the kernels that read it end first.
-        stream.synchronize()?;
-        if let Some(old) = draft.directory.replace(directory) {
-            self.directories.put_back(old);
-        }
+        draft.unmerged = draft.directory.replace(directory);
         (draft.layout, draft.state) = (layout, state);
         draft.retired.push((params.retired, 2 * count));
         Ok(())

@@ -3,10 +3,12 @@
 use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::key::OrderedWord;
-use super::op::{OrderedOp, OrderedOpKind};
+use super::op::{OrderedOp, OrderedOpKind, OrderedStatus};
 use super::plan::WideColumns;
 use super::pool::SweepColumns;
-use crate::batch_plan::{PlanColumns, Scratch};
+use super::writer::WriterColumns;
+use crate::batch_plan::{BatchPlan, PlanColumns, Scratch};
+use crate::sort::Columns as SortColumns;
 
 #[derive(Debug, Default)]
 pub(super) struct Columns {
@@ -23,30 +25,49 @@ pub(super) struct Columns {
     pub(super) work: WorkColumns,
     pub(super) pairs: PairColumns,
     pub(super) sweep: SweepColumns,
+    pub(super) writer: WriterColumns,
 }
 
 /// What the kernels of a batch leave for those after them.
 #[derive(Debug, Default)]
 pub(super) struct WorkColumns {
+    pub(super) owners: StagedBuffer,
     pub(super) present: StagedBuffer,
     pub(super) states: StagedBuffer,
     pub(super) leaves: StagedBuffer,
     pub(super) slots: StagedBuffer,
     pub(super) finals: StagedBuffer,
-    pub(super) changed: Scratch,
+    pub(super) change_sums: StagedBuffer,
     pub(super) change_keys: StagedBuffer,
     pub(super) change_values: StagedBuffer,
     pub(super) change_slots: StagedBuffer,
-    pub(super) change_leaves: Scratch,
-    pub(super) deltas: Scratch,
-    pub(super) begins: Scratch,
+    pub(super) change_leaves: StagedBuffer,
+    pub(super) deltas: StagedBuffer,
+    pub(super) begins: StagedBuffer,
     pub(super) group_leaves: StagedBuffer,
     pub(super) outs: Scratch,
+    pub(super) sources: StagedBuffer,
     pub(super) retired: StagedBuffer,
     pub(super) merged: Scratch,
     pub(super) merge_retired: StagedBuffer,
-    /// Of the tiles of scans.
+    /// Of the search for groups.
+    pub(super) search: SortColumns,
+    /// Of the tiles of the two scans of a batch, which are not waited for.
     pub(super) sums: StagedBuffer,
+    pub(super) sums_of_changes: StagedBuffer,
+}
+
+impl WorkColumns {
+    /// The number of runs that a plan has left at this address. Waits for it.
+    ///
+    /// # Safety
+    /// The columns of the plan are there.
+    pub(super) unsafe fn runs(&mut self, at: DevicePtr, device: &Device, stream: &Stream) -> Result<u64> {
+        let to = self.change_sums.reserve(device, 4)?;
+        // SAFETY: the caller's promise.
+        unsafe { device.copy_raw(to, at, 4, stream)? };
+        Ok(self.change_sums.take::<u32>(1, stream)?[0].into())
+    }
 }
 
 /// The pairs of ranges.
@@ -58,6 +79,21 @@ pub(super) struct PairColumns {
     pub(super) total: StagedBuffer,
     /// Of the tiles of a scan.
     pub(super) sums: StagedBuffer,
+}
+
+/// A sorted batch, of which the host may not know how many runs of equal keys it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    /// Has no more runs than the batch has.
+    pub(super) plan: BatchPlan,
+    /// Where the number of runs is, in 32 bits; null if the plan says it.
+    pub(super) runs_at: DevicePtr,
+}
+
+impl Planned {
+    pub(super) fn of(plan: BatchPlan) -> Planned {
+        Planned { plan, runs_at: DevicePtr::NULL }
+    }
 }
 
 /// A batch in device memory, and where its answers go. What is not there is null.
@@ -90,6 +126,15 @@ impl Staged {
         counts: DevicePtr::NULL,
         count: 0,
     };
+
+    /// The answer of most operations, if one is likely: of inserts that keys are new, of erasures that keys were there.
+    pub(super) fn usual(&self) -> Option<OrderedStatus> {
+        match self.codes.is_null() {
+            true if self.code.inserts() => Some(OrderedStatus::Inserted),
+            true if self.code == OrderedOpKind::Erase => Some(OrderedStatus::Erased),
+            _ => None,
+        }
+    }
 
     /// Whether no operation can remove a key.
     pub(super) fn only_inserts(&self) -> bool {

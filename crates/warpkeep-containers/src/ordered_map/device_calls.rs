@@ -1,6 +1,6 @@
 //! Calls that take buffers in device memory and a stream of the caller.
 
-use warpkeep_device::{Buffer, DeviceError, DevicePtr, Result, Stream};
+use warpkeep_device::{Buffer, Device, DevicePtr, Result, Stream};
 
 use super::batch::{MOST_OPERATIONS, Memory};
 use super::columns::Staged;
@@ -13,6 +13,7 @@ use super::reads::Pairs;
 use super::snapshot::OrderedSnapshot;
 use super::{Kind, OrderedMap};
 use crate::ContainerError;
+use crate::batch_columns::{own_column, settled};
 
 /// The kinds of the operations of a batch in device memory.
 #[derive(Debug, Clone, Copy)]
@@ -85,52 +86,64 @@ pub struct DeviceFound<'a> {
     pub values: Option<&'a mut Buffer>,
 }
 
-fn column(buffer: &Buffer, bytes: usize, count: usize, what: &'static str) -> Result<DevicePtr> {
-    let (len, size) = ((bytes as u64).saturating_mul(count as u64), buffer.len() as u64);
-    match len <= size {
-        true => Ok(buffer.ptr()),
-        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }),
+/// Checks the columns of a call: their length, and that they are memory of the map's device.
+struct Given<'a>(&'a Device);
+
+impl Given<'_> {
+    fn column(&self, buffer: &Buffer, bytes: usize, count: usize, what: &'static str) -> Result<DevicePtr> {
+        self.optional(Some(buffer), bytes, count, what)
+    }
+
+    fn optional(
+        &self,
+        buffer: Option<&Buffer>,
+        bytes: usize,
+        count: usize,
+        what: &'static str,
+    ) -> Result<DevicePtr> {
+        own_column(buffer, bytes, count, what, self.0)
     }
 }
 
-fn optional(buffer: Option<&Buffer>, bytes: usize, count: usize, what: &'static str) -> Result<DevicePtr> {
-    buffer.map_or(Ok(DevicePtr::NULL), |buffer| column(buffer, bytes, count, what))
-}
-
-/// The columns of a batch and of its answers, whose lengths were checked.
+/// The columns of a batch and of its answers, whose lengths and device were checked.
 fn stage<K, V>(
     ops: &DeviceOrderedOps<'_>,
     answers: &DeviceOrderedAnswers<'_>,
+    given: &Given<'_>,
 ) -> Result<(Staged, Pairs), ContainerError> {
     let (count, key, value) = (ops.count, size_of::<K>(), size_of::<V>());
     if count as u64 > MOST_OPERATIONS {
         return Err(too_large("operations of one batch", count as u64, MOST_OPERATIONS));
     }
-    let keys = column(ops.keys, key, count, "keys")?;
+    let keys = given.column(ops.keys, key, count, "keys")?;
     let (codes, code) = match ops.kinds {
         OrderedOpKinds::All(kind) => (DevicePtr::NULL, kind),
-        OrderedOpKinds::Each(codes) => (column(codes, 1, count, "kinds of operations")?, OrderedOpKind::Find),
+        OrderedOpKinds::Each(codes) => {
+            (given.column(codes, 1, count, "kinds of operations")?, OrderedOpKind::Find)
+        }
     };
-    let ends = optional(ops.ends, key, count, "upper bounds")?;
+    let ends = given.optional(ops.ends, key, count, "upper bounds")?;
     let staged = Staged {
         keys,
         ends: if ends.is_null() { keys } else { ends },
         codes,
         code,
-        operands: optional(ops.values, value, count, "values")?,
-        statuses: column(answers.statuses, 1, count, "statuses")?,
-        values: optional(answers.values.as_deref(), value, count, "values of answers")?,
-        found_keys: optional(answers.keys.as_deref(), key, count, "keys of answers")?,
-        counts: optional(answers.counts.as_deref(), 4, count, "counts")?,
+        operands: given.optional(ops.values, value, count, "values")?,
+        statuses: given.column(answers.statuses, 1, count, "statuses")?,
+        values: given.optional(answers.values.as_deref(), value, count, "values of answers")?,
+        found_keys: given.optional(answers.keys.as_deref(), key, count, "keys of answers")?,
+        counts: given.optional(answers.counts.as_deref(), 4, count, "counts")?,
         count,
     };
     let Some(pairs) = &answers.pairs else { return Ok((staged, Pairs::NONE)) };
-    let room = (pairs.keys.len() / key).min(pairs.values.len() / value) as u64;
-    let (keys, values) = (pairs.keys.ptr(), pairs.values.ptr());
+    let room = (pairs.keys.len() / key).min(pairs.values.len() / value);
+    let keys = given.column(pairs.keys, key, room, "keys of pairs")?;
+    let values = given.column(pairs.values, value, room, "values of pairs")?;
+    let room = room as u64;
     let pairs = match &pairs.layout {
         PairLayout::Stride(stride) => Pairs::Fixed { keys, values, stride: *stride as u64, room },
         PairLayout::Offsets(offsets) => {
-            Pairs::RaggedIn { keys, values, offsets: column(offsets, 4, count + 1, "offsets")?, room }
+            Pairs::RaggedIn { keys, values, offsets: given.column(offsets, 4, count + 1, "offsets")?, room }
         }
     };
     Ok((staged, pairs))
@@ -140,7 +153,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
     /// Runs a batch in device memory after what is in the stream, and waits for it. Operations act in their order, ranges included.
     ///
     /// # Errors
-    /// If a buffer is too short or the map is on the CPU, before anything is changed; as all errors, they leave the map as it was.
+    /// If a buffer is too short or of another device, or the map is on the CPU, before anything is changed; as all errors, they leave the map as it was.
     pub fn apply_on(
         &self,
         ops: DeviceOrderedOps<'_>,
@@ -153,7 +166,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         {
             return self.snapshot().read_on(ops, answers, stream);
         }
-        let (mut staged, pairs) = stage::<K, V>(&ops, &answers)?;
+        let (mut staged, pairs) = stage::<K, V>(&ops, &answers, &Given(&tree.device))?;
         if staged.count == 0 {
             return Ok(());
         }
@@ -163,16 +176,55 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         if wants_around && staged.counts.is_null() {
             staged.counts = columns.counts.reserve(&tree.device, 4 * staged.count)?;
         }
-        // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively; both calls wait for the stream.
+        // SAFETY: lengths and device were checked; all buffers are borrowed, those that are written exclusively; both calls wait for the stream.
         unsafe {
             let (plan, wide) = (&mut columns.plan, &mut columns.wide);
             let plan = tree.plan(staged.keys, staged.count, false, plan, wide, stream)?;
             let mut memory =
                 Memory { work: &mut columns.work, pairs: &mut columns.pairs, sweep: &mut columns.sweep };
-            tree.apply(&staged, &plan, pairs, &mut memory, stream)?;
+            tree.apply(&staged, plan, pairs, &mut memory, stream, |_, _| Ok(()))?;
         }
         tree.workspaces.put_back(workspace);
         Ok(())
+    }
+}
+
+impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
+    /// Puts pairs in device memory whose keys are in ascending order, after what is in the stream, and waits for it. They are not sorted again: an
+    /// empty map is filled several times as fast as by [`apply_on`](Self::apply_on). Of equal keys the last one counts.
+    ///
+    /// # Errors
+    /// [`ContainerError::NotSorted`] if a key is less than the one before it; otherwise as [`apply_on`](Self::apply_on).
+    pub fn put_sorted_on(
+        &self,
+        keys: &Buffer,
+        values: &Buffer,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        let Kind::Device(tree) = &self.0 else {
+            return Err(ContainerError::OnCpu { what: "put_sorted_on" });
+        };
+        if count as u64 > MOST_OPERATIONS {
+            return Err(too_large("operations of one batch", count as u64, MOST_OPERATIONS));
+        }
+        let given = Given(&tree.device);
+        let staged = Staged {
+            keys: given.column(keys, size_of::<K>(), count, "keys")?,
+            operands: given.column(values, size_of::<V>(), count, "values")?,
+            code: OrderedOpKind::Put,
+            count,
+            ..Staged::NONE
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let mut workspace = tree.workspaces.take(&tree.device)?;
+        let columns = &mut workspace.columns;
+        // SAFETY: lengths and device were checked; both buffers are borrowed, and the call waits for the stream.
+        let disorder = unsafe { tree.put_sorted(&staged, columns, stream)? };
+        tree.workspaces.put_back(workspace);
+        disorder.map_or(Ok(()), |at| Err(ContainerError::NotSorted { at }))
     }
 }
 
@@ -190,7 +242,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let (tree, version) = self.on_device("read_on")?;
-        let (staged, pairs) = stage::<K, V>(&ops, &answers)?;
+        let (staged, pairs) = stage::<K, V>(&ops, &answers, &Given(&tree.device))?;
         let kind = match ops.kinds {
             OrderedOpKinds::All(kind) if kind.only_reads() => kind,
             _ => return Err(ContainerError::ChangesSnapshot),
@@ -198,7 +250,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         if staged.count == 0 {
             return Ok(());
         }
-        let Staged { keys, count, statuses, found_keys, counts, .. } = staged;
+        let Staged { keys, count, statuses, found_keys, .. } = staged;
         let values = match kind {
             OrderedOpKind::Contains => {
                 if let Some(values) = &answers.values {
@@ -208,22 +260,30 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
             }
             _ => staged.values,
         };
-        // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively, and the stream is synchronised.
+        // SAFETY: lengths and device were checked; all buffers are borrowed, those that are written exclusively, and the stream is synchronised.
         unsafe {
-            if !kind.looks_around() {
-                tree.find(version, keys, count, statuses, values, stream)?;
+            match kind {
+                OrderedOpKind::Range | OrderedOpKind::Count => {
+                    let mut workspace = tree.workspaces.take(&tree.device)?;
+                    let of_pairs = &mut workspace.columns.pairs;
+                    let read =
+                        tree.read_around(version, &SortedBatch::NONE, &staged, pairs, of_pairs, stream);
+                    settled(read, stream)?;
+                    stream.synchronize()?;
+                    tree.workspaces.put_back(workspace);
+                }
+                _ if kind.looks_around() => {
+                    tree.neighbours(version, &staged, stream)?;
+                    tree.no_pairs(&staged, pairs, stream)?;
+                }
+                _ => {
+                    tree.find(version, keys, count, statuses, values, stream)?;
+                    tree.fill_column(found_keys, size_of::<K>() * count, stream)?;
+                    tree.no_pairs(&staged, pairs, stream)?;
+                }
             }
-            // The kernel gives lookups the keys and numbers of keys that they do not have: zeros.
-            if kind.looks_around() || !found_keys.is_null() || !counts.is_null() || answers.pairs.is_some() {
-                let mut workspace = tree.workspaces.take(&tree.device)?;
-                let of_pairs = &mut workspace.columns.pairs;
-                tree.read_around(version, &SortedBatch::NONE, &staged, pairs, of_pairs, stream)?;
-                stream.synchronize()?;
-                tree.workspaces.put_back(workspace);
-            }
-            stream.synchronize()?;
         }
-        Ok(())
+        Ok(stream.synchronize()?)
     }
 
     /// As [`successor`](Self::successor), of keys in device memory, after what is in the stream.
@@ -262,16 +322,17 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let (tree, version) = self.on_device("successor_on and predecessor_on")?;
+        let given = Given(&tree.device);
         let staged = Staged {
-            keys: column(keys, size_of::<K>(), count, "keys")?,
-            statuses: column(found.statuses, 1, count, "statuses")?,
-            found_keys: optional(found.keys.as_deref(), size_of::<K>(), count, "keys of answers")?,
-            values: optional(found.values.as_deref(), size_of::<V>(), count, "values of answers")?,
+            keys: given.column(keys, size_of::<K>(), count, "keys")?,
+            statuses: given.column(found.statuses, 1, count, "statuses")?,
+            found_keys: given.optional(found.keys.as_deref(), size_of::<K>(), count, "keys of answers")?,
+            values: given.optional(found.values.as_deref(), size_of::<V>(), count, "values of answers")?,
             count,
             ..Staged::NONE
         };
         if count > 0 {
-            // SAFETY: the lengths were checked; all buffers are borrowed, and the stream is synchronised.
+            // SAFETY: lengths and device were checked; all buffers are borrowed, and the stream is synchronised.
             unsafe { tree.near(version, &staged, is_down, &near, stream)? };
         }
         Ok(stream.synchronize()?)
@@ -287,10 +348,11 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
     ) -> Result<(), ContainerError> {
         let (tree, version) = self.on_device("retrieve_all_on")?;
         let count = version.length as usize;
-        let keys = column(keys, size_of::<K>(), count, "keys of all pairs")?;
-        let values = column(values, size_of::<V>(), count, "values of all pairs")?;
+        let given = Given(&tree.device);
+        let keys = given.column(keys, size_of::<K>(), count, "keys of all pairs")?;
+        let values = given.column(values, size_of::<V>(), count, "values of all pairs")?;
         if count > 0 {
-            // SAFETY: the lengths were checked; both buffers are borrowed exclusively, and the stream is synchronised.
+            // SAFETY: lengths and device were checked; both buffers are borrowed exclusively, and the stream is synchronised.
             unsafe { tree.retrieve(version, 0, version.layout.leaf_count, keys, values, stream)? };
         }
         Ok(stream.synchronize()?)

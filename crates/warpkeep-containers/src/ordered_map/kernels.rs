@@ -10,16 +10,28 @@ use super::op::{OrderedOpKind, OrderedStatus};
 pub(super) const THREADS: u32 = 128;
 /// Threads of a block that keeps the upper levels of a directory in shared memory.
 pub(super) const CACHING_THREADS: u32 = 512;
-/// Pairs of a full leaf, and threads that write one.
+/// Pairs of a full leaf, threads that read or sort one, and threads that write one.
 pub(super) const LEAF_PAIRS: u32 = 14;
 pub(super) const LEAF_THREADS: u64 = 16;
+pub(super) const LEAF_WRITERS: u64 = 8;
+/// Leaves that a block of `keep` works.
+pub(super) const KEEP_LEAVES: u64 = 512;
+/// Numbers that the host reads of a batch.
+pub(super) const BATCH_TOTALS: usize = 4;
+/// Keys that a thread looks at that checks their order.
+pub(super) const ORDER_EACH: u64 = 8;
 /// Separators that a thread reads at once, and levels of them that there can be.
 pub(super) const FANOUT: u64 = 16;
 pub(super) const LEVELS: usize = 8;
 /// Neighbours become one leaf if they have no more pairs together.
 pub(super) const MERGE_PAIRS: u32 = 11;
+/// Pairs of the leaves that one that overflows becomes, at most, and of those of a map that is built.
+pub(super) const SPLIT_PAIRS: u64 = 11;
 /// What verification counts: five kinds of mistakes, and the handles in use.
 pub(super) const WRONG_WORDS: usize = 6;
+/// Words that count the nodes that kernels took, and the words from one to the next.
+pub(super) const NODE_STRIPES: u64 = 16;
+pub(super) const STRIPE_WORDS: u64 = 32;
 
 impl Shape {
     pub(super) const fn key_bytes(self) -> usize {
@@ -67,9 +79,12 @@ pub(super) struct SortedBatch {
     pub(super) keys: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) begins: DevicePtr,
+    pub(super) owners: DevicePtr,
     pub(super) present: DevicePtr,
     pub(super) values: DevicePtr,
+    pub(super) leaves: DevicePtr,
     pub(super) slots: DevicePtr,
+    pub(super) runs_at: DevicePtr,
     pub(super) runs: u64,
     pub(super) count: u64,
 }
@@ -79,9 +94,12 @@ impl SortedBatch {
         keys: DevicePtr::NULL,
         numbers: DevicePtr::NULL,
         begins: DevicePtr::NULL,
+        owners: DevicePtr::NULL,
         present: DevicePtr::NULL,
         values: DevicePtr::NULL,
+        leaves: DevicePtr::NULL,
         slots: DevicePtr::NULL,
+        runs_at: DevicePtr::NULL,
         runs: 0,
         count: 0,
     };
@@ -185,9 +203,16 @@ pub(super) struct Work {
     pub(super) leaves: DevicePtr,
     pub(super) slots: DevicePtr,
     pub(super) finals: DevicePtr,
-    pub(super) changed: DevicePtr,
+    pub(super) sums: ChangeSums,
     pub(super) code: u32,
-    pub(super) reserved: u32,
+    pub(super) usual: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct ChangeSums {
+    pub(super) sums: DevicePtr,
+    pub(super) blocks: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -208,7 +233,7 @@ pub(super) struct Gather {
     pub(super) leaves: DevicePtr,
     pub(super) slots: DevicePtr,
     pub(super) finals: DevicePtr,
-    pub(super) places: DevicePtr,
+    pub(super) sums: ChangeSums,
     pub(super) changes: Changes,
 }
 
@@ -222,6 +247,14 @@ pub(super) struct Groups {
     pub(super) count: u64,
     pub(super) outs: DevicePtr,
     pub(super) retired: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Size {
+    pub(super) groups: Groups,
+    pub(super) sums: ChangeSums,
+    pub(super) runs: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -253,6 +286,7 @@ pub(super) struct Rewrite {
     pub(super) fresh: NewLeaves,
     pub(super) to: NewDirectory,
     pub(super) count: u64,
+    pub(super) sources: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -260,13 +294,7 @@ pub(super) struct Rewrite {
 pub(super) struct Keep {
     pub(super) groups: Groups,
     pub(super) to: NewDirectory,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(super) struct Levels {
-    pub(super) to: NewDirectory,
-    pub(super) entries: u64,
+    pub(super) sources: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -308,6 +336,61 @@ pub(super) struct Verify {
     pub(super) wrong: DevicePtr,
 }
 
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Fill {
+    pub(super) batch: SortedBatch,
+    pub(super) operands: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) before: DevicePtr,
+    pub(super) fresh: NewLeaves,
+    pub(super) to: NewDirectory,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct KeyOrder {
+    pub(super) keys: DevicePtr,
+    pub(super) count: u64,
+    pub(super) disorder: DevicePtr,
+    pub(super) repeats: DevicePtr,
+}
+
+/// A map that is open for kernels, for their parameters: `wk::OrderedWriterRef<u32, u32>`, `<u64, u64>` or `<U128, u64>` of
+/// `warpkeep/ordered_writer.h`. Good until the [writer](super::OrderedWriter) that it was taken from is finished or dropped.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct OrderedWriterRef {
+    pub(super) map: OrderedMapRef,
+    pub(super) heads: DevicePtr,
+    pub(super) taken: DevicePtr,
+    pub(super) free: DevicePtr,
+    pub(super) free_count: u64,
+    pub(super) fresh: u64,
+    pub(super) capacity: u32,
+    pub(super) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Finish {
+    pub(super) writer: OrderedWriterRef,
+    pub(super) to: NewDirectory,
+    pub(super) version: u64,
+    pub(super) nodes: u64,
+    pub(super) leaves: u64,
+    pub(super) live: DevicePtr,
+    pub(super) lows: DevicePtr,
+    pub(super) leaf_lows: DevicePtr,
+    pub(super) leaf_nodes: DevicePtr,
+    pub(super) dead: DevicePtr,
+    pub(super) sorted: DevicePtr,
+    pub(super) numbers: DevicePtr,
+    pub(super) changed: DevicePtr,
+    pub(super) retired: DevicePtr,
+    pub(super) pairs: DevicePtr,
+}
+
 /// The kernels of one type of keys and values. Those of all take the same parameters.
 macro_rules! kernels {
     ($($kernel:ident: $params:ty,)*) => {
@@ -329,6 +412,14 @@ macro_rules! kernels {
                 merge_pairs = MERGE_PAIRS,
                 caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
+                split_pairs = SPLIT_PAIRS,
+                leaf_writers = LEAF_WRITERS,
+                keep_leaves = KEEP_LEAVES,
+                batch_totals = BATCH_TOTALS,
+                order_each = ORDER_EACH,
+                writer_ref_bytes = size_of::<OrderedWriterRef>(),
+                node_stripes = NODE_STRIPES,
+                stripe_words = STRIPE_WORDS,
             }
         }
 
@@ -345,12 +436,21 @@ macro_rules! kernels {
                 merge_pairs = MERGE_PAIRS,
                 caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
+                split_pairs = SPLIT_PAIRS,
+                leaf_writers = LEAF_WRITERS,
+                keep_leaves = KEEP_LEAVES,
+                batch_totals = BATCH_TOTALS,
+                order_each = ORDER_EACH,
+                writer_ref_bytes = size_of::<OrderedWriterRef>(),
+                node_stripes = NODE_STRIPES,
+                stripe_words = STRIPE_WORDS,
                 inserted = OrderedStatus::Inserted,
                 updated = OrderedStatus::Updated,
                 found = OrderedStatus::Found,
                 absent = OrderedStatus::Absent,
                 erased = OrderedStatus::Erased,
                 truncated = OrderedStatus::Truncated,
+                full = OrderedStatus::Full,
                 insert = OrderedOpKind::Insert,
                 put = OrderedOpKind::Put,
                 add = OrderedOpKind::Add,
@@ -381,6 +481,14 @@ macro_rules! kernels {
                 merge_pairs = MERGE_PAIRS,
                 caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
+                split_pairs = SPLIT_PAIRS,
+                leaf_writers = LEAF_WRITERS,
+                keep_leaves = KEEP_LEAVES,
+                batch_totals = BATCH_TOTALS,
+                order_each = ORDER_EACH,
+                writer_ref_bytes = size_of::<OrderedWriterRef>(),
+                node_stripes = NODE_STRIPES,
+                stripe_words = STRIPE_WORDS,
             }
         }
 
@@ -417,7 +525,9 @@ kernels! {
     find: Find,
     find_cached: Find,
     near: NearSearch,
+    near_cached: NearSearch,
     ranges: Reads,
+    ranges_cached: Reads,
     read: Reads,
     rank: Ranks,
     select: Ranks,
@@ -425,12 +535,18 @@ kernels! {
     plan: Plan,
     work: Work,
     gather: Gather,
-    size: Groups,
+    size: Size,
     rewrite: Rewrite,
     keep: Keep,
-    raise_levels: Levels,
     find_merges: Merge,
     merge: Merge,
     sweep: Sweep,
     verify: Verify,
+    fill: Fill,
+    check_order: KeyOrder,
+    settle: Finish,
+    list_nodes: Finish,
+    find_changed: Finish,
+    keep_unchanged: Finish,
+    list_leaves: Finish,
 }

@@ -5,6 +5,8 @@ mod columns;
 mod cpu;
 mod device_calls;
 mod file;
+mod fill;
+mod finish;
 mod kernels;
 mod key;
 mod near;
@@ -19,6 +21,7 @@ mod stats;
 mod tree;
 mod verify;
 mod version;
+mod writer;
 
 use std::sync::Arc;
 
@@ -30,7 +33,7 @@ pub use device_calls::{
     DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, OrderedOpKinds, PairLayout,
 };
 use kernels::Kernels;
-pub use kernels::OrderedMapRef;
+pub use kernels::{OrderedMapRef, OrderedWriterRef};
 pub use key::{OrderedKey, OrderedWord};
 pub use near::Near;
 pub use op::{OrderedAnswer, OrderedChange, OrderedOp, OrderedOpKind, OrderedStatus};
@@ -39,6 +42,7 @@ pub use snapshot::OrderedSnapshot;
 use snapshot::View;
 pub use stats::{OrderedMapStats, OrderedPin};
 use tree::Tree;
+pub use writer::OrderedWriter;
 
 use crate::{ContainerError, Upsert};
 
@@ -146,18 +150,24 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
     /// Puts pairs whose keys are in ascending order.
     fn fill_sorted(&self, keys: &[K], values: &[V]) -> Result<(), ContainerError> {
         check_values(keys, values)?;
-        if let Some(at) = keys.windows(2).position(|two| two[0] > two[1]) {
-            return Err(ContainerError::NotSorted { at: at + 1 });
-        }
         let batch = HostBatch::All(OrderedOpKind::Put, keys, Some(values));
-        self.run_changes(&batch, true)?;
+        let disorder = match &self.0 {
+            Kind::Device(tree) => tree.run_sorted(&batch)?,
+            Kind::Cpu(_) => keys.windows(2).position(|two| two[0] > two[1]).map(|at| at + 1),
+        };
+        if let Some(at) = disorder {
+            return Err(ContainerError::NotSorted { at });
+        }
+        if let Kind::Cpu(map) = &self.0 {
+            map.run(&batch.ops().collect::<Vec<OrderedOp<K, V>>>());
+        }
         Ok(())
     }
 
     /// Adds keys. A key that is there keeps its value, and the answer is [`OrderedStatus::Found`].
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<OrderedChange<V>>, ContainerError> {
         check_values(keys, values)?;
-        self.run_changes(&HostBatch::All(OrderedOpKind::Insert, keys, Some(values)), false)
+        self.run_changes(&HostBatch::All(OrderedOpKind::Insert, keys, Some(values)))
     }
 
     /// Adds keys, or changes the values of those that are there.
@@ -174,12 +184,12 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
             Upsert::Min => OrderedOpKind::Min,
             Upsert::Max => OrderedOpKind::Max,
         };
-        self.run_changes(&HostBatch::All(kind, keys, Some(values)), false)
+        self.run_changes(&HostBatch::All(kind, keys, Some(values)))
     }
 
     /// Removes keys.
     pub fn erase(&self, keys: &[K]) -> Result<Vec<OrderedChange<V>>, ContainerError> {
-        self.run_changes(&HostBatch::All(OrderedOpKind::Erase, keys, None), false)
+        self.run_changes(&HostBatch::All(OrderedOpKind::Erase, keys, None))
     }
 
     /// Runs operations of all kinds in their order.
@@ -273,13 +283,9 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         self.snapshot().retrieve_all()
     }
 
-    fn run_changes(
-        &self,
-        batch: &HostBatch<'_, K, V>,
-        is_sorted: bool,
-    ) -> Result<Vec<OrderedChange<V>>, ContainerError> {
+    fn run_changes(&self, batch: &HostBatch<'_, K, V>) -> Result<Vec<OrderedChange<V>>, ContainerError> {
         match &self.0 {
-            Kind::Device(tree) => tree.run_changes(batch, is_sorted),
+            Kind::Device(tree) => tree.run_changes(batch),
             Kind::Cpu(map) => {
                 let ops: Vec<OrderedOp<K, V>> = batch.ops().collect();
                 let change = |answer: OrderedAnswer<K, V>| OrderedChange {

@@ -135,6 +135,8 @@ pub enum OrderedStatus {
     Erased = 5,
     /// There are more pairs in the range than there was room for. The count is exact all the same.
     Truncated = 6,
+    /// There was no memory for what a kernel wanted to change, and nothing was changed. No answer of a batch.
+    Full = 7,
 }
 
 /// The answer to an operation.

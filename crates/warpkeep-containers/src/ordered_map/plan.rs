@@ -2,9 +2,12 @@
 
 use warpkeep_device::{DevicePtr, Grid, Result, StagedBuffer, Stream};
 
+use super::columns::Planned;
 use super::kernels::{Plan, Shape, THREADS};
 use super::tree::Tree;
-use crate::batch_plan::{BatchPlan, PlanColumns, Scratch};
+use crate::batch_columns::settled;
+use crate::batch_plan::{BatchPlan, PlanColumns};
+use crate::sort::Columns as SortColumns;
 
 /// Steps of a plan: those of `kernels/ordered_write.h`.
 #[derive(Clone, Copy)]
@@ -22,17 +25,20 @@ enum Step {
 #[derive(Debug, Default)]
 pub(super) struct WideColumns {
     sorted: StagedBuffer,
-    numbers: Scratch,
-    words: Scratch,
-    marks: Scratch,
+    numbers: StagedBuffer,
+    words: StagedBuffer,
+    marks: StagedBuffer,
     begins: StagedBuffer,
+    sort: SortColumns,
+    sums: StagedBuffer,
 }
 
 impl Tree {
-    /// Sorts a batch by key, or, if its keys are sorted, only finds the runs of equal keys.
+    /// Sorts a batch by key, or, if its keys are sorted, only finds the runs of equal keys. Does not wait.
     ///
     /// # Safety
-    /// There are `count` keys at this address until the stream is synchronised.
+    /// There are `count` keys at this address until the stream is synchronised, and the columns are not used
+    /// otherwise until then.
     pub(super) unsafe fn plan(
         &self,
         keys: DevicePtr,
@@ -41,7 +47,7 @@ impl Tree {
         columns: &mut PlanColumns,
         wide: &mut WideColumns,
         stream: &Stream,
-    ) -> Result<BatchPlan> {
+    ) -> Result<Planned> {
         let bits = if is_sorted { 0 } else { 8 * self.shape.key_bytes() as u32 };
         let (sorter, device) = (&self.sorter, &self.device);
         let fill = |sorted: DevicePtr, numbers: DevicePtr| {
@@ -49,12 +55,16 @@ impl Tree {
             // SAFETY: the caller's promise; both columns have `count` elements.
             unsafe { self.launch_plan(Step::CopyKeys, params, stream) }
         };
-        match self.shape {
-            Shape::U32 => columns.plan_on_device::<u32>(count, bits, sorter, device, stream, fill),
-            Shape::U64 => columns.plan_on_device::<u64>(count, bits, sorter, device, stream, fill),
-            // SAFETY: the caller's promise.
-            Shape::U128 => unsafe { self.plan_wide(keys, count, is_sorted, wide, stream) },
-        }
+        // SAFETY: the caller's promise.
+        let planned = unsafe {
+            match self.shape {
+                Shape::U32 => columns.enqueue_plan::<u32>(count, bits, sorter, device, stream, fill),
+                Shape::U64 => columns.enqueue_plan::<u64>(count, bits, sorter, device, stream, fill),
+                Shape::U128 => self.plan_wide(keys, count, is_sorted, wide, stream),
+            }
+        };
+        let (plan, runs_at) = settled(planned, stream)?;
+        Ok(Planned { plan, runs_at })
     }
 
     /// As [`plan`](Self::plan), for keys of 16 bytes: sorted by their lower words, then by their upper ones.
@@ -68,39 +78,36 @@ impl Tree {
         is_sorted: bool,
         columns: &mut WideColumns,
         stream: &Stream,
-    ) -> Result<BatchPlan> {
+    ) -> Result<(BatchPlan, DevicePtr)> {
         let device = &self.device;
-        let numbers = columns.numbers.reserve(device, 4 * count)?;
-        let words = columns.words.reserve(device, 8 * count)?;
-        let marks = columns.marks.reserve(device, 4 * (count + 1))?;
         let params = Plan {
             keys,
             sorted: columns.sorted.reserve(device, 16 * count)?,
-            numbers: numbers.ptr(),
-            words: words.ptr(),
-            marks: marks.ptr(),
+            numbers: columns.numbers.reserve(device, 4 * count)?,
+            words: columns.words.reserve(device, 8 * count)?,
+            marks: columns.marks.reserve(device, 4 * (count + 1))?,
             begins: columns.begins.reserve(device, 4 * count)?,
             ..plan_of(count)
         };
-        let mut runs = [0_u32];
+        let Plan { sorted, words, numbers, marks, begins, .. } = params;
         // SAFETY: the caller's promise; the columns have an element for each key, and the marks one more.
         unsafe {
             if is_sorted {
                 self.launch_plan(Step::CopyKeys, params, stream)?;
             } else {
-                self.launch_plan(Step::LowerWords, params, stream)?;
-                self.sorter.sort_pairs::<u64, u32>(words, numbers, count, stream)?;
-                self.launch_plan(Step::UpperWords, params, stream)?;
-                self.sorter.sort_pairs::<u64, u32>(words, numbers, count, stream)?;
+                for step in [Step::LowerWords, Step::UpperWords] {
+                    let of_sort = &mut columns.sort;
+                    self.launch_plan(step, params, stream)?;
+                    self.sorter.enqueue_sort::<u64, u32>((words, numbers), count, 0..64, of_sort, stream)?;
+                }
                 self.launch_plan(Step::TakeKeys, params, stream)?;
             }
             self.launch_plan(Step::MarkRuns, params, stream)?;
-            self.sorter.exclusive_scan(marks, count + 1, stream)?;
-            marks.read_on(4 * count, &mut runs, stream)?;
+            self.sorter.enqueue_scan(marks, count as u64 + 1, &mut columns.sums, stream)?;
             self.launch_plan(Step::ListRuns, params, stream)?;
         }
-        let Plan { sorted, numbers, begins, .. } = params;
-        Ok(BatchPlan { sorted, numbers, begins, runs: runs[0].into() })
+        let plan = BatchPlan { sorted, numbers, begins, runs: count as u64 };
+        Ok((plan, marks.offset(4 * count as u64)))
     }
 
     /// # Safety

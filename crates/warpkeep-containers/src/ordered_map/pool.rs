@@ -23,6 +23,8 @@ pub(super) struct LeafPool {
     shape: Shape,
     /// Leaves that a batch replaced and that old versions may need.
     retired: Vec<Retired>,
+    /// Memory for the handles of one batch, in case a snapshot is taken while the batch ends.
+    spare: Option<Buffer>,
     /// The pins that the retired leaves were compared with last.
     compared: Vec<u64>,
 }
@@ -69,6 +71,7 @@ impl LeafPool {
             most,
             shape,
             retired: Vec::new(),
+            spare: None,
             compared: Vec::new(),
         })
     }
@@ -80,7 +83,8 @@ impl LeafPool {
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> u64 {
         let retired: usize = self.retired.iter().map(|retired| retired.handles.len()).sum();
-        (self.leaves.backed() + self.free.backed() + retired) as u64
+        let spare = self.spare.as_ref().map_or(0, Buffer::len);
+        (self.leaves.backed() + self.free.backed() + retired + spare) as u64
     }
 
     pub(super) fn most_bytes(&self) -> u64 {
@@ -148,6 +152,25 @@ impl LeafPool {
         self.retired.push(Retired { handles, count, end, is_new: true });
     }
 
+    /// Has memory for a list of this many handles that [`take_spare`](Self::take_spare) gives.
+    pub(super) fn reserve_spare(&mut self, count: u64, device: &Device) -> Result<()> {
+        let bytes = 4 * count as usize;
+        if self.spare.as_ref().is_none_or(|spare| spare.len() < bytes) {
+            self.spare = None;
+            self.spare = Some(device.allocate(bytes.next_power_of_two())?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_spare(&mut self) -> Option<Buffer> {
+        self.spare.take()
+    }
+
+    /// Where the handles of leaves go that are free next, if the pool is in this state.
+    pub(super) fn behind_free(&self, state: PoolState) -> DevicePtr {
+        self.free.ptr().offset(4 * state.free)
+    }
+
     /// Takes leaves back that no version needs.
     ///
     /// # Safety
@@ -159,7 +182,7 @@ impl LeafPool {
         device: &Device,
         stream: &Stream,
     ) -> Result<()> {
-        let to = self.free.ptr().offset(4 * self.state.free);
+        let to = self.behind_free(self.state);
         // SAFETY: the caller's promise; the list of free leaves has room for every leaf that there is.
         unsafe { device.copy_raw(to, handles, 4 * count as usize, stream)? };
         self.state.free += count;
@@ -214,7 +237,7 @@ impl LeafPool {
         let params = Sweep {
             pins: columns.pins.put(device, pins, stream)?,
             pin_count: pins.len() as u64,
-            free: self.free.ptr().offset(4 * self.state.free),
+            free: self.behind_free(self.state),
             kept,
             listed,
             ..self.sweep_of(chunk)

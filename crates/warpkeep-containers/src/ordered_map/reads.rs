@@ -1,6 +1,7 @@
 //! Reads of a version in device memory.
 
-use warpkeep_device::{DevicePtr, Grid, Result, Stream};
+use bytemuck::NoUninit;
+use warpkeep_device::{DevicePtr, Grid, Result, Stream, TypedKernel};
 
 use super::columns::{PairColumns, Staged};
 use super::kernels::{
@@ -17,8 +18,8 @@ use crate::ContainerError;
 /// Pairs of all ranges of one call: offsets have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
-/// Lookups keep the upper levels of the directory in shared memory if each thread that the device runs at once has this many keys: with
-/// fewer a block would spend more time to fetch them.
+/// Reads keep the upper levels of the directory in shared memory if each thread that the device runs at once has this
+/// many keys: with fewer a block would spend more time to fetch them.
 const CACHING_KEYS: u64 = 4;
 
 /// Where the pairs of ranges go.
@@ -37,6 +38,27 @@ impl Pairs {
         Pairs::Fixed { keys: DevicePtr::NULL, values: DevicePtr::NULL, stride: 0, room: 0 };
 }
 
+/// Launches the kernel of few reads, or that of many with its number of blocks.
+///
+/// # Safety
+/// As [`TypedKernel::launch`].
+unsafe fn launch_reads<P: NoUninit>(
+    plain: &TypedKernel<P>,
+    (cached, blocks): (&TypedKernel<P>, u32),
+    count: u64,
+    params: &P,
+    stream: &Stream,
+) -> Result<()> {
+    let threads = CACHING_THREADS;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match count < CACHING_KEYS * u64::from(blocks) * u64::from(threads) {
+            true => plain.launch(Grid::covering(count, THREADS), params, stream),
+            false => cached.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream),
+        }
+    }
+}
+
 impl Tree {
     /// Enqueues lookups of keys.
     ///
@@ -52,16 +74,9 @@ impl Tree {
         stream: &Stream,
     ) -> Result<()> {
         let params = Find { map: self.reference(version), keys, statuses, values, count: count as u64 };
-        let kernels = &self.kernels;
+        let (kernels, blocks) = (&self.kernels, self.caching_blocks.find);
         // SAFETY: the caller's promise.
-        unsafe {
-            let (blocks, threads) = (self.caching_blocks, CACHING_THREADS);
-            if params.count < CACHING_KEYS * u64::from(blocks) * u64::from(threads) {
-                return kernels.find.launch(Grid::covering(params.count, THREADS), &params, stream);
-            }
-            let grid = Grid { blocks, threads, shared_bytes: 0 };
-            kernels.find_cached.launch(grid, &params, stream)
-        }
+        unsafe { launch_reads(&kernels.find, (&kernels.find_cached, blocks), params.count, &params, stream) }
     }
 
     /// Enqueues searches of neighbours of the keys, and puts what they find where `staged` says.
@@ -76,28 +91,90 @@ impl Tree {
         near: &Near<K>,
         stream: &Stream,
     ) -> Result<()> {
+        let tolerance = near.tolerance.to_u128();
         let params = NearSearch {
+            tolerance: [tolerance as u64, (tolerance >> 64) as u64],
+            group_bits: near.group_bits,
+            ..self.near_of(version, staged, is_down, near.or_equal)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_near(&params, stream) }
+    }
+
+    /// The parameters of a search of neighbours that accepts all.
+    fn near_of(&self, version: &Version, staged: &Staged, is_down: bool, or_equal: bool) -> NearSearch {
+        NearSearch {
             map: self.reference(version),
             keys: staged.keys,
             statuses: staged.statuses,
             found_keys: staged.found_keys,
             found_values: staged.values,
             count: staged.count as u64,
-            tolerance: [near.tolerance.to_u128() as u64, (near.tolerance.to_u128() >> 64) as u64],
-            group_bits: near.group_bits,
+            tolerance: [u64::MAX; 2],
+            group_bits: 128,
             is_down: is_down.into(),
-            or_equal: near.or_equal.into(),
+            or_equal: or_equal.into(),
             reserved: 0,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { self.kernels.near.launch(Grid::covering(params.count, THREADS), &params, stream) }
+        }
     }
 
-    /// Works the operations of a batch that concern other keys than their own: neighbours, counts and ranges. Gives the number of all pairs of
-    /// ragged ranges, and waits for them.
+    /// # Safety
+    /// As [`find`](Self::find).
+    unsafe fn launch_near(&self, params: &NearSearch, stream: &Stream) -> Result<()> {
+        let (kernels, blocks) = (&self.kernels, self.caching_blocks.near);
+        // SAFETY: the caller's promise.
+        unsafe { launch_reads(&kernels.near, (&kernels.near_cached, blocks), params.count, params, stream) }
+    }
+
+    /// Enqueues zeros for a column, if it is there.
     ///
     /// # Safety
-    /// As [`find`](Self::find), for the columns of the batch, too.
+    /// It is so long, and stays until the stream is synchronised.
+    pub(super) unsafe fn fill_column(&self, column: DevicePtr, bytes: usize, stream: &Stream) -> Result<()> {
+        match column.is_null() {
+            true => Ok(()),
+            // SAFETY: the caller's promise.
+            false => unsafe { self.device.fill_raw(column, bytes, 0, stream) },
+        }
+    }
+
+    /// Enqueues the answer that operations have no keys in a range and no pairs.
+    ///
+    /// # Safety
+    /// As [`find`](Self::find).
+    pub(super) unsafe fn no_pairs(&self, staged: &Staged, pairs: Pairs, stream: &Stream) -> Result<()> {
+        // SAFETY: the caller's promise; there is an offset for each operation, and one more.
+        unsafe {
+            if let Pairs::RaggedIn { offsets, .. } = pairs {
+                self.fill_column(offsets, 4 * (staged.count + 1), stream)?;
+            }
+            self.fill_column(staged.counts, 4 * staged.count, stream)
+        }
+    }
+
+    /// Enqueues operations that all ask for a neighbour.
+    ///
+    /// # Safety
+    /// As [`find`](Self::find).
+    pub(super) unsafe fn neighbours(
+        &self,
+        version: &Version,
+        staged: &Staged,
+        stream: &Stream,
+    ) -> Result<()> {
+        use OrderedOpKind::{Ceiling, Floor, Predecessor};
+        let is_down = matches!(staged.code, Predecessor | Floor);
+        let params = self.near_of(version, staged, is_down, matches!(staged.code, Ceiling | Floor));
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_near(&params, stream) }
+    }
+
+    /// Works the operations of a batch that concern other keys than their own: neighbours, counts and ranges; or,
+    /// without a batch, ranges or counts alone. Gives the number of all pairs of ragged ranges, and waits for them.
+    ///
+    /// # Safety
+    /// As [`find`](Self::find), for the columns of the batch, too; those of its values have zeros where no
+    /// operation has written.
     pub(super) unsafe fn read_around(
         &self,
         version: &Version,
@@ -128,16 +205,29 @@ impl Tree {
             code: staged.code as u32,
             reserved: 0,
         };
-        let grid = Grid::covering(params.count, THREADS);
-        let are_ranges = matches!(staged.code, OrderedOpKind::Range | OrderedOpKind::Count);
-        let kernel = match batch.runs == 0 && staged.codes.is_null() && are_ranges {
-            true => &self.kernels.ranges,
-            false => &self.kernels.read,
+        let are_alone = batch.runs == 0;
+        let kernels = &self.kernels;
+        let launch = |params: &Reads| {
+            let (plain, cached) = (&kernels.ranges, (&kernels.ranges_cached, self.caching_blocks.ranges));
+            // SAFETY: the caller's promise; where pairs go, the columns have room for all, or the kernel knows for how
+            // many.
+            unsafe {
+                match are_alone {
+                    true => launch_reads(plain, cached, params.count, params, stream),
+                    false => kernels.read.launch(Grid::covering(params.count, THREADS), params, stream),
+                }
+            }
         };
+        if !are_alone {
+            // SAFETY: the caller's promise. The kernel writes what is not zero.
+            unsafe {
+                self.fill_column(staged.found_keys, self.shape.key_bytes() * staged.count, stream)?;
+                self.fill_column(staged.counts, 4 * staged.count, stream)?;
+            }
+        }
         if let Pairs::Fixed { keys, values, stride, room } = pairs {
             (params.pair_keys, params.pair_values, params.stride, params.room) = (keys, values, stride, room);
-            // SAFETY: the caller's promise.
-            unsafe { kernel.launch(grid, &params, stream)? };
+            launch(&params)?;
             return Ok(0);
         }
         // First the number of each, then the pairs, when it is known where they go.
@@ -147,8 +237,11 @@ impl Tree {
         };
         params.lengths = lengths;
         params.total = columns.total.zeros(&self.device, 8, stream)?;
-        // SAFETY: the caller's promise.
-        unsafe { kernel.launch(grid, &params, stream)? };
+        if !are_alone {
+            // SAFETY: there is a length for each operation.
+            unsafe { self.fill_column(lengths, 4 * staged.count, stream)? };
+        }
+        launch(&params)?;
         let total = columns.total.take::<u64>(1, stream)?[0];
         if total > MOST_PAIRS {
             return Err(too_large("pairs of one call", total, MOST_PAIRS));
@@ -172,8 +265,7 @@ impl Tree {
                 )
             }
         };
-        // SAFETY: the columns have room for all pairs, or the kernel knows for how many.
-        unsafe { kernel.launch(grid, &params, stream)? };
+        launch(&params)?;
         stream.synchronize()?;
         Ok(total)
     }

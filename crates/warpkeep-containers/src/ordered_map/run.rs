@@ -1,10 +1,10 @@
 //! Batches of slices on a device: sent, planned, worked, and their answers fetched.
 
 use bytemuck::checked;
-use warpkeep_device::Result;
+use warpkeep_device::{DevicePtr, Result};
 
 use super::batch::{MOST_OPERATIONS, Memory};
-use super::columns::{Columns, HostBatch};
+use super::columns::{Columns, HostBatch, PairColumns, Planned, Staged};
 use super::key::OrderedWord;
 use super::op::{OrderedAnswer, OrderedChange, OrderedOpKind, OrderedStatus};
 use super::pool::too_large;
@@ -18,10 +18,9 @@ impl Tree {
     pub(super) fn run_changes<K: OrderedWord, V: OrderedWord>(
         &self,
         batch: &HostBatch<'_, K, V>,
-        is_sorted: bool,
     ) -> Result<Vec<OrderedChange<V>>, ContainerError> {
         let mut answers = Vec::with_capacity(batch.len());
-        self.run(batch, is_sorted, |columns, _| {
+        self.run(batch, |columns, _| {
             let statuses = statuses(columns, batch.len());
             let before = columns.values.fetched::<V>(batch.len());
             let both = statuses.iter().zip(before);
@@ -36,7 +35,7 @@ impl Tree {
         batch: &HostBatch<'_, K, V>,
     ) -> Result<Vec<OrderedAnswer<K, V>>, ContainerError> {
         let (mut answers, count) = (Vec::with_capacity(batch.len()), batch.len());
-        self.run(batch, false, |columns, ragged| {
+        self.run(batch, |columns, ragged| {
             let (statuses, values) = (statuses(columns, count), columns.values.fetched::<V>(count));
             let around = batch.looks_around();
             let keys = if around { columns.found_keys.fetched::<K>(count) } else { &[] };
@@ -59,51 +58,79 @@ impl Tree {
         Ok(answers)
     }
 
+    /// Puts pairs whose keys are in ascending order: gives the position of the first that is less than the one before
+    /// it, if there is one.
+    pub(super) fn run_sorted<K: OrderedWord, V: OrderedWord>(
+        &self,
+        batch: &HostBatch<'_, K, V>,
+    ) -> Result<Option<usize>, ContainerError> {
+        if batch.len() == 0 {
+            return Ok(None);
+        }
+        check_count(batch.len())?;
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let (columns, stream) = (&mut workspace.columns, &workspace.stream);
+        // SAFETY: the stream is synchronised before the columns are used again.
+        let disorder = unsafe {
+            let staged = columns.stage(batch, &self.device, stream)?;
+            let unanswered = Staged { statuses: DevicePtr::NULL, values: DevicePtr::NULL, ..staged };
+            self.put_sorted(&unanswered, columns, stream)?
+        };
+        self.workspaces.put_back(workspace);
+        Ok(disorder)
+    }
+
     /// Runs a batch, and gives the columns with its answers and the number of the pairs of its ranges.
     fn run<K: OrderedWord, V: OrderedWord>(
         &self,
         batch: &HostBatch<'_, K, V>,
-        is_sorted: bool,
         take: impl FnOnce(&Columns, usize),
     ) -> Result<(), ContainerError> {
         let (device, count) = (&self.device, batch.len());
-        if count as u64 > MOST_OPERATIONS {
-            return Err(too_large("operations of one batch", count as u64, MOST_OPERATIONS));
-        }
         if count == 0 {
             return Ok(());
         }
+        check_count(count)?;
         let mut workspace = self.workspaces.take(device)?;
         let (columns, stream) = (&mut workspace.columns, &workspace.stream);
+        let mut ragged = 0;
         // SAFETY: the stream is synchronised before the columns are used again.
-        let ragged = unsafe {
+        unsafe {
             let staged = columns.stage(batch, device, stream)?;
+            let Columns { plan, wide, work, pairs, sweep, statuses, values, found_keys, counts, .. } =
+                &mut *columns;
             let plan = match count <= HOST_PLANS {
-                true => columns.plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?,
-                false => {
-                    let (plan, wide) = (&mut columns.plan, &mut columns.wide);
-                    self.plan(staged.keys, count, is_sorted, plan, wide, stream)?
-                }
+                true => Planned::of(plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?),
+                false => self.plan(staged.keys, count, false, plan, wide, stream)?,
             };
-            let mut memory =
-                Memory { work: &mut columns.work, pairs: &mut columns.pairs, sweep: &mut columns.sweep };
-            let ragged = self.apply(&staged, &plan, Pairs::Ragged, &mut memory, stream)? as usize;
-            columns.statuses.fetch::<u8>(device, count, stream)?;
-            columns.values.fetch::<V>(device, count, stream)?;
-            if batch.looks_around() {
-                columns.found_keys.fetch::<K>(device, count, stream)?;
-                columns.counts.fetch::<u32>(device, count, stream)?;
-            }
-            if ragged > 0 {
-                columns.pairs.keys.fetch::<K>(device, ragged, stream)?;
-                columns.pairs.values.fetch::<V>(device, ragged, stream)?;
-            }
-            ragged
-        };
-        stream.synchronize()?;
+            let fetch = |pairs: u64, of_pairs: &mut PairColumns| {
+                ragged = pairs as usize;
+                statuses.fetch::<u8>(device, count, stream)?;
+                values.fetch::<V>(device, count, stream)?;
+                if batch.looks_around() {
+                    found_keys.fetch::<K>(device, count, stream)?;
+                    counts.fetch::<u32>(device, count, stream)?;
+                }
+                if ragged > 0 {
+                    of_pairs.keys.fetch::<K>(device, ragged, stream)?;
+                    of_pairs.values.fetch::<V>(device, ragged, stream)?;
+                }
+                Ok(())
+            };
+            let mut memory = Memory { work, pairs, sweep };
+            self.apply(&staged, plan, Pairs::Ragged, &mut memory, stream, fetch)?;
+        }
         take(columns, ragged);
         self.workspaces.put_back(workspace);
         Ok(())
+    }
+}
+
+/// Positions in a batch have 31 bits.
+fn check_count(count: usize) -> Result<(), ContainerError> {
+    match count as u64 > MOST_OPERATIONS {
+        true => Err(too_large("operations of one batch", count as u64, MOST_OPERATIONS)),
+        false => Ok(()),
     }
 }
 

@@ -1,13 +1,13 @@
 //! A map in device memory: its versions, and who changes it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use warpkeep_device::{Device, DevicePtr, Result, Stream, WorkspacePool};
 
 use super::OrderedMapOptions;
 use super::columns::Columns;
 use super::kernels::{CACHING_THREADS, Kernels, OrderedMapRef, Shape};
-use super::pool::{LeafPool, SweepColumns};
+use super::pool::{LeafPool, PoolState, SweepColumns};
 use super::version::{Directories, Layout, Version};
 use crate::Sorter;
 
@@ -17,8 +17,7 @@ pub(super) struct Tree {
     pub(super) shape: Shape,
     pub(super) kernels: Kernels,
     pub(super) sorter: Sorter,
-    /// Blocks that the device runs at once of those that keep the upper levels of a directory.
-    pub(super) caching_blocks: u32,
+    pub(super) caching_blocks: CachingBlocks,
     /// Where the leaves are: they grow in place.
     pub(super) leaves: DevicePtr,
     current: RwLock<Arc<Version>>,
@@ -27,12 +26,32 @@ pub(super) struct Tree {
     pub(super) workspaces: WorkspacePool<Columns>,
 }
 
+/// Blocks that the device runs at once of the kernels that keep the upper levels of a directory.
+#[derive(Debug)]
+pub(super) struct CachingBlocks {
+    pub(super) find: u32,
+    pub(super) near: u32,
+    pub(super) ranges: u32,
+}
+
+impl CachingBlocks {
+    fn of(kernels: &Kernels) -> Result<Self> {
+        Ok(Self {
+            find: kernels.find_cached.resident_blocks(CACHING_THREADS, 0)?.max(1),
+            near: kernels.near_cached.resident_blocks(CACHING_THREADS, 0)?.max(1),
+            ranges: kernels.ranges_cached.resident_blocks(CACHING_THREADS, 0)?.max(1),
+        })
+    }
+}
+
 /// What only the batch that changes the map uses.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) pool: LeafPool,
     /// All versions that may still be there.
     versions: Vec<Weak<Version>>,
+    /// Whether kernels change it: then leaves that are free may be in use.
+    pub(super) is_open: bool,
 }
 
 impl Tree {
@@ -45,12 +64,12 @@ impl Tree {
         Ok(Tree {
             device: device.clone(),
             shape,
-            caching_blocks: kernels.find_cached.resident_blocks(CACHING_THREADS, 0)?.max(1),
+            caching_blocks: CachingBlocks::of(&kernels)?,
             kernels,
             sorter: Sorter::new(device)?,
             leaves: pool.leaves(),
             current: RwLock::new(empty),
-            writer: Mutex::new(Writer { pool, versions }),
+            writer: Mutex::new(Writer { pool, versions, is_open: false }),
             directories,
             workspaces: WorkspacePool::default(),
         })
@@ -58,7 +77,15 @@ impl Tree {
 
     /// The newest version, which stays as it is while the caller has it.
     pub(super) fn current(&self) -> Arc<Version> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.read().clone()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Arc<Version>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self) -> RwLockWriteGuard<'_, Arc<Version>> {
+        self.current.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn reference(&self, version: &Version) -> OrderedMapRef {
@@ -69,8 +96,9 @@ impl Tree {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a version the newest. The leaves at `retired` that it no longer uses are free at once, or when no snapshot needs them. If there is
-    /// no memory to remember them, nothing has changed.
+    /// Waits for the stream and makes a version the newest. The leaves at `retired` that it no longer uses are free at
+    /// once, or when no snapshot needs them. If there is no memory to remember them, nothing has changed. Reads wait
+    /// for none of it.
     ///
     /// # Safety
     /// The lists have as many handles as they say, of leaves that the newest version uses or none does, and the kernels that write the new
@@ -79,38 +107,51 @@ impl Tree {
         &self,
         writer: &mut Writer,
         version: Version,
-        state: super::pool::PoolState,
+        mut state: PoolState,
         retired: &[(DevicePtr, u64)],
         stream: &Stream,
     ) -> Result<()> {
-        stream.synchronize()?;
         let (end, count) = (version.number, retired.iter().map(|(_, count)| count).sum::<u64>());
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        // No other code can pin the newest version now. One reference is the map's, and there are none but those of pins beside it.
-        let is_pinned =
-            Arc::strong_count(&current) > 1 || writer.pins().iter().any(|pin| *pin < current.number);
-        if is_pinned && count > 0 {
-            let list = self.device.allocate(4 * count as usize)?;
-            let mut at = list.ptr();
+        let copy = |mut to: DevicePtr| -> Result<()> {
             for &(handles, count) in retired {
-                // SAFETY: the caller's promise; the list has room for all.
-                unsafe { self.device.copy_raw(at, handles, 4 * count as usize, stream)? };
-                at = at.offset(4 * count);
+                // SAFETY: the caller's promise; there is room for all at each place below.
+                unsafe { self.device.copy_raw(to, handles, 4 * count as usize, stream)? };
+                to = to.offset(4 * count);
             }
-            stream.synchronize()?;
-            writer.pool.state = state;
-            writer.pool.retire(list, count, end);
-        } else {
-            writer.pool.state = state;
-            for &(handles, count) in retired {
-                // SAFETY: the caller's promise, and no version but the newest used these leaves, which is about to go.
-                unsafe { writer.pool.give_back(handles, count, &self.device, stream)? };
-            }
-            stream.synchronize()?;
+            Ok(())
+        };
+        let mut list = None;
+        if count > 0 && writer.is_pinned(&self.read()) {
+            let handles = self.device.allocate(4 * count as usize)?;
+            copy(handles.ptr())?;
+            list = Some(handles);
+        } else if count > 0 {
+            // The kernels before it in the stream have read the handles that were free there.
+            writer.pool.reserve_spare(count, &self.device)?;
+            copy(writer.pool.behind_free(state))?;
         }
+        stream.synchronize()?;
+        let mut current = self.replace();
+        // A read or a snapshot may have begun during the wait. While the lock is held none can begin.
+        if list.is_none() && count > 0 && writer.is_pinned(&current) {
+            drop(current);
+            let handles = writer.pool.take_spare().expect("it was reserved before the wait");
+            copy(handles.ptr())?;
+            stream.synchronize()?;
+            list = Some(handles);
+            current = self.replace();
+        }
+        match list {
+            Some(handles) => writer.pool.retire(handles, count, end),
+            None => state.free += count,
+        }
+        writer.pool.state = state;
         let version = Arc::new(version);
         writer.versions.push(Arc::downgrade(&version));
-        *current = version;
+        let before = std::mem::replace(&mut *current, version);
+        // The memory of the version before may be freed here, which takes time.
+        drop(current);
+        drop(before);
         Ok(())
     }
 
@@ -121,6 +162,9 @@ impl Tree {
         columns: &mut SweepColumns,
         stream: &Stream,
     ) -> Result<()> {
+        if writer.is_open {
+            return Ok(());
+        }
         // The newest version uses no leaf that was retired.
         let mut pins = writer.pins();
         pins.pop();
@@ -129,6 +173,11 @@ impl Tree {
 }
 
 impl Writer {
+    /// Whether anything but the map has the newest version, or any an older one.
+    fn is_pinned(&mut self, newest: &Arc<Version>) -> bool {
+        Arc::strong_count(newest) > 1 || self.pins().iter().any(|pin| *pin < newest.number)
+    }
+
     /// The numbers of the versions that are there, in ascending order.
     pub(super) fn pins(&mut self) -> Vec<u64> {
         self.versions.retain(|version| version.strong_count() > 0);

@@ -51,7 +51,7 @@ impl Tree {
         let (begin, end) = version.keys_before(0, leaves)?;
         let keys = u64::from(end - begin);
         let mistakes = [
-            (unordered, "keys are not larger than the one before"),
+            (unordered, "keys are not larger than the one before, or stand where no pair is"),
             (misplaced, "keys are not between the separators of their leaf"),
             (miscounted, "leaves have a wrong number of pairs, or a wrong version"),
             (mislevelled, "keys cannot be found through the directory"),
@@ -67,5 +67,28 @@ impl Tree {
             Some((count, what)) => Err(ContainerError::Inconsistent { what: format!("{count} {what}") }),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(no_simulator))]
+mod tests {
+    use warpkeep_device::{Device, Mode};
+
+    use crate::{OrderedMap, OrderedMapOptions};
+
+    #[test]
+    fn a_key_where_no_pair_is_counts_as_a_mistake() {
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+        map.insert(&[1, 2, 3], &[4, 5, 6]).unwrap();
+        map.verify().unwrap();
+        let (snapshot, stream) = (map.snapshot(), device.stream().unwrap());
+        let (leaf, wrong) = (snapshot.reference().unwrap().leaves, device.upload(&[9_u64]).unwrap());
+        // Behind the header of 16 bytes and three keys.
+        // SAFETY: the map has one leaf, the first of the pool, and nothing else uses it.
+        unsafe { device.copy_raw(leaf.offset(16 + 3 * 8), wrong.ptr(), 8, &stream).unwrap() };
+        stream.synchronize().unwrap();
+        assert!(map.verify().unwrap_err().to_string().contains("stand where no pair is"));
     }
 }

@@ -93,9 +93,9 @@ impl Directories {
     }
 
     /// Keeps memory that no kernel uses any more.
-    pub(super) fn put_back(&self, buffer: Buffer) {
+    pub(super) fn put_back(&self, buffers: impl IntoIterator<Item = Buffer>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(buffer);
+        kept.extend(buffers);
         if kept.len() > KEPT {
             kept.sort_by_key(Buffer::len);
             kept.remove(0);
@@ -153,9 +153,7 @@ impl Version {
 
 impl Drop for Version {
     fn drop(&mut self) {
-        if let Some(buffer) = self.directory.take() {
-            self.home.put_back(buffer);
-        }
+        self.home.put_back(self.directory.take());
     }
 }
 

@@ -1,10 +1,11 @@
 //! Batches in device memory.
 
-use warpkeep_device::{Buffer, DeviceError, DevicePtr};
+use warpkeep_device::{Buffer, DevicePtr, Stream};
 
 use super::cell::Cell;
 use super::request::SlabOpKind;
 use crate::ContainerError;
+use crate::slab_alloc::check_column;
 
 /// The kinds of the requests of a batch in device memory.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,7 @@ pub struct DeviceSlabAnswers<'a> {
     pub values: Option<&'a mut Buffer>,
 }
 
-/// The columns of a batch whose lengths were checked.
+/// The columns of a batch whose lengths and devices were checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
     /// Null if all requests have the code `code`.
@@ -55,10 +56,13 @@ impl Columns {
         cell: Cell,
         ops: &DeviceSlabOps<'_>,
         answers: DeviceSlabAnswers<'_>,
+        stream: &Stream,
     ) -> Result<Self, ContainerError> {
         let (count, DeviceSlabAnswers { statuses, values }) = (ops.count, answers);
         let column = |buffer: Option<&Buffer>, element, what| match buffer {
-            Some(buffer) if element > 0 => check_len(buffer, element, count, what).map(|()| buffer.ptr()),
+            Some(buffer) if element > 0 => {
+                check_column(buffer, element, count, what, stream).map(|()| buffer.ptr())
+            }
             _ => Ok(DevicePtr::NULL),
         };
         let (codes, code) = match ops.kinds {
@@ -74,18 +78,5 @@ impl Columns {
             found: column(values.as_deref(), cell.value_bytes(), "values before")?,
             count,
         })
-    }
-}
-
-pub(super) fn check_len(
-    buffer: &Buffer,
-    element: usize,
-    count: usize,
-    what: &'static str,
-) -> Result<(), ContainerError> {
-    let (len, size) = ((element as u64).saturating_mul(count as u64), buffer.len() as u64);
-    match len <= size {
-        true => Ok(()),
-        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }.into()),
     }
 }

@@ -2,12 +2,13 @@
 
 use warpkeep_device::{Buffer, Device, Event, Program, Stream};
 
-use super::batch::{Columns, DeviceSlabAnswers, DeviceSlabOps, check_len};
+use super::batch::{Columns, DeviceSlabAnswers, DeviceSlabOps};
 use super::build::Insertions;
 use super::cell::{SlabKey, SlabValue};
 use super::cpu::CpuTable;
 use super::request::{GATHER, RawRequest, SlabAnswer, SlabOpKind};
 use super::table::{SlabTable, SlabTableRef};
+use crate::slab_alloc::check_column;
 use crate::{ContainerError, SlabHashOptions, SlabHashStats};
 
 /// A slab hash from `K` to `V`, in device memory or on the CPU.
@@ -50,7 +51,7 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
     }
 
     pub(super) fn reference(&self) -> Result<SlabTableRef, ContainerError> {
-        Ok(self.on_device("reference")?.reference())
+        Ok(self.on_device("reference")?.lend())
     }
 
     pub(super) fn apply(
@@ -78,7 +79,7 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         answers: DeviceSlabAnswers<'_>,
         stream: &Stream,
     ) -> Result<(), ContainerError> {
-        let columns = Columns::of(K::CELL, ops, answers)?;
+        let columns = Columns::of(K::CELL, ops, answers, stream)?;
         match self {
             // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively.
             Self::Device(table) => unsafe { table.apply_on(&columns, stream)? },
@@ -98,7 +99,7 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
     ) -> Result<Event, ContainerError> {
         let kinds = super::SlabOpKinds::All(SlabOpKind::Search);
         let ops = DeviceSlabOps { kinds, keys, values: None, count };
-        let columns = Columns::of(K::CELL, &ops, answers)?;
+        let columns = Columns::of(K::CELL, &ops, answers, stream)?;
         // SAFETY: the lengths were checked; the rest is this function's contract.
         Ok(unsafe { self.on_device("enqueue_search")?.enqueue_read(&columns, None, stream)? })
     }
@@ -108,10 +109,10 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
             let (given, expected) = (values.len(), keys.len());
             return Err(ContainerError::WrongLength { what: "values", given, expected });
         }
-        self.check_empty()?;
         match self {
-            Self::Device(table) => Ok(table.build(keys, values)?),
+            Self::Device(table) => table.build(keys, values),
             Self::Cpu(table) => {
+                check_empty(table.len())?;
                 let insert = |(key, value): (&K, &V)| {
                     table.apply(RawRequest { value: *value, ..RawRequest::of(SlabOpKind::Insert, *key) })
                 };
@@ -129,10 +130,7 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let kinds = super::SlabOpKinds::All(SlabOpKind::Insert);
-        let columns = Columns::of(K::CELL, &DeviceSlabOps { kinds, keys, values, count }, answers)?;
-        // What is in the stream may change the table.
-        stream.synchronize()?;
-        self.check_empty()?;
+        let columns = Columns::of(K::CELL, &DeviceSlabOps { kinds, keys, values, count }, answers, stream)?;
         let Columns { keys, values, statuses, found, count, .. } = columns;
         match self {
             Self::Device(table) => {
@@ -187,15 +185,15 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let table = self.on_device("gather_on")?;
-        check_len(keys, size_of::<K>(), count, "keys")?;
-        check_len(begins, size_of::<V>(), count, "positions of values")?;
-        let statuses = table.device.allocate(count)?;
+        check_column(keys, size_of::<K>(), count, "keys", stream)?;
+        check_column(begins, size_of::<V>(), count, "positions of values", stream)?;
+        check_column(values, size_of::<V>(), 0, "values", stream)?;
         let columns = Columns {
             codes: warpkeep_device::DevicePtr::NULL,
             code: GATHER,
             keys: keys.ptr(),
             values: begins.ptr(),
-            statuses: statuses.ptr(),
+            statuses: warpkeep_device::DevicePtr::NULL,
             found: warpkeep_device::DevicePtr::NULL,
             count,
         };
@@ -223,10 +221,10 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         let table = self.on_device("pairs_on")?;
         stream.synchronize()?;
         let len = table.len()?;
-        check_len(keys, size_of::<K>(), len as usize, "keys")?;
+        check_column(keys, size_of::<K>(), len as usize, "keys", stream)?;
         let to = match values {
             Some(values) => {
-                check_len(values, size_of::<V>(), len as usize, "values")?;
+                check_column(values, size_of::<V>(), len as usize, "values", stream)?;
                 values.ptr()
             }
             None => warpkeep_device::DevicePtr::NULL,
@@ -257,17 +255,18 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         Ok(())
     }
 
-    fn check_empty(&self) -> Result<(), ContainerError> {
-        match self.len()? {
-            0 => Ok(()),
-            len => Err(ContainerError::NotEmpty { what: "a bulk build", len }),
-        }
-    }
-
     fn on_device(&self, what: &'static str) -> Result<&SlabTable, ContainerError> {
         match self {
             Self::Device(table) => Ok(table),
             Self::Cpu(_) => Err(ContainerError::OnCpu { what }),
         }
+    }
+}
+
+/// An error unless a table that is to be built has this many keys: none.
+pub(super) fn check_empty(len: u64) -> Result<(), ContainerError> {
+    match len {
+        0 => Ok(()),
+        len => Err(ContainerError::NotEmpty { what: "a bulk build", len }),
     }
 }

@@ -52,6 +52,10 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
             None => Self::on_cpu(options, unique),
         };
         let answers = hash.build(&keys, &values)?;
+        if let Self::Device(table) = &mut hash {
+            // A table that was loaded is seldom built again.
+            table.free_scratch();
+        }
         match answers.iter().find(|answer| **answer != SlabAnswer::Inserted) {
             None => Ok(hash),
             Some(SlabAnswer::Full) => {

@@ -6,6 +6,7 @@ use warpkeep_device::{Device, DevicePtr, KernelSet as _, Program, Result, TypedK
 use super::cell::Cell;
 use super::request::{GATHER, SlabOpKind, SlabStatus};
 use super::table::SlabTableRef;
+use super::verify::VERIFIED_WORDS;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
@@ -59,6 +60,8 @@ pub(super) struct Plan {
     pub(super) keys: DevicePtr,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) found: DevicePtr,
     pub(super) count: u64,
 }
 
@@ -69,11 +72,22 @@ pub(super) struct Build {
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) begins: DevicePtr,
+    pub(super) bounds: DevicePtr,
     pub(super) runs: u64,
     pub(super) count: u64,
     pub(super) values: DevicePtr,
     pub(super) statuses: DevicePtr,
     pub(super) found: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Verify {
+    pub(super) table: SlabTableRef,
+    pub(super) reached: DevicePtr,
+    pub(super) counts: DevicePtr,
+    pub(super) unique: u32,
+    pub(super) reserved: u32,
 }
 
 /// The kernels for slabs of one size.
@@ -86,8 +100,10 @@ pub(super) struct Kernels {
     pub(super) list: TypedKernel<List>,
     pub(super) flush: TypedKernel<SlabTableRef>,
     pub(super) release: TypedKernel<SlabTableRef>,
+    pub(super) verify: TypedKernel<Verify>,
     pub(super) count_puts: TypedKernel<Codes>,
     pub(super) plan: TypedKernel<Plan>,
+    pub(super) bound: TypedKernel<Build>,
     pub(super) settle: TypedKernel<Build>,
 }
 
@@ -110,8 +126,11 @@ macro_rules! slab_kernels {
                 flush_128: SlabTableRef,
                 release_64: SlabTableRef,
                 release_128: SlabTableRef,
+                verify_64: Verify,
+                verify_128: Verify,
                 count_puts: Codes,
                 plan: Plan,
+                bound: Build,
                 settle: Build,
             }
             agree {
@@ -122,6 +141,7 @@ macro_rules! slab_kernels {
                 counted = SlabStatus::Counted,
                 delete_all = SlabOpKind::DeleteAll,
                 gather = GATHER,
+                verified = VERIFIED_WORDS,
             }
         }
 
@@ -137,8 +157,10 @@ macro_rules! slab_kernels {
                     list: if is_small { set.list_64 } else { set.list_128 },
                     flush: if is_small { set.flush_64 } else { set.flush_128 },
                     release: if is_small { set.release_64 } else { set.release_128 },
+                    verify: if is_small { set.verify_64 } else { set.verify_128 },
                     count_puts: set.count_puts,
                     plan: set.plan,
+                    bound: set.bound,
                     settle: set.settle,
                 })
             }

@@ -1,5 +1,7 @@
 //! How keys are mixed.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use bytemuck::NoUninit;
 
 /// A bijection of keys, with a seed: `wk::KeyMixer` of `warpkeep/slab_cell.h`. Keys of 32 bits use the lower halves.
@@ -20,7 +22,12 @@ fn splitmix(number: u64) -> u64 {
 }
 
 impl KeyMixer {
-    pub(super) fn new(seed: u64) -> Self {
+    /// A mixer with this seed, or a random one.
+    pub(super) fn seeded(seed: Option<u64>) -> Self {
+        Self::new(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
+    }
+
+    fn new(seed: u64) -> Self {
         let first = splitmix(seed);
         let multiplier = splitmix(first) | 1;
         // Newton's method: each step doubles the number of right bits, of which an odd number has three.
@@ -33,7 +40,12 @@ impl KeyMixer {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(no_simulator))]
+    use warpkeep_device::{Device, Mode};
+
     use super::*;
+    #[cfg(not(no_simulator))]
+    use crate::{SlabAnswer, SlabHashOptions, SlabKey, SlabMap, SlabRequest, SlabValue};
 
     /// `wk::KeyMixer::mix` of 32 bits.
     fn mix(mixer: KeyMixer, key: u32) -> u32 {
@@ -76,6 +88,48 @@ mod tests {
         let chosen: Vec<u64> = (0..1 << 18).filter(|key| mix_wide(known, *key) % 256 == 7).collect();
         let most = fullest(chosen.iter().map(|key| mix_wide(other, *key)));
         assert!(chosen.len() > 900 && most < 20, "{} wide keys, {most} in one bucket", chosen.len());
+    }
+
+    /// A map with 1024 buckets, which does not grow, after it was asked everything about these keys; how many slabs are behind the first ones.
+    #[cfg(not(no_simulator))]
+    fn asked<K: SlabKey<K> + SlabValue>(seed: Option<u64>, keys: &[K]) -> u64 {
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let options = SlabHashOptions { capacity: 4000, seed, ..SlabHashOptions::default() };
+        let mut map = SlabMap::<K, K>::new(&device, options).unwrap();
+        let all =
+            |request: fn(K) -> SlabRequest<K, K>| keys.iter().map(|key| request(*key)).collect::<Vec<_>>();
+        let inserts = all(|key| SlabRequest::Insert(key, key));
+        assert!(map.apply(&inserts).unwrap().iter().all(|answer| *answer == SlabAnswer::Inserted));
+        let again = map.apply(&inserts).unwrap();
+        assert!(again.iter().zip(keys).all(|(answer, key)| *answer == SlabAnswer::Present(*key)));
+        let stats = map.stats().unwrap();
+        assert_eq!((stats.len, stats.buckets), (keys.len() as u64, 1024));
+        map.verify().unwrap();
+        let deleted = map.apply(&all(SlabRequest::Delete)).unwrap();
+        assert!(deleted.iter().zip(keys).all(|(answer, key)| *answer == SlabAnswer::Removed(*key)));
+        assert!(map.search(keys).unwrap().iter().all(Option::is_none));
+        stats.chained_slabs
+    }
+
+    #[test]
+    #[cfg(not(no_simulator))]
+    fn trap_keys_of_one_bucket_get_right_answers_and_need_a_known_seed() {
+        let known = KeyMixer::new(1);
+        let chosen: Vec<u32> = (0..u32::MAX).filter(|key| mix(known, *key) % 1024 == 7).take(700).collect();
+        let wide: Vec<u64> =
+            (0..u64::MAX).filter(|key| mix_wide(known, *key) % 1024 == 7).take(700).collect();
+        // One chain of slabs that are full: seven pairs each, and the first is not counted.
+        assert_eq!((asked(Some(1), &chosen), asked(Some(1), &wide)), (99, 99));
+        let other =
+            [asked(Some(2), &chosen), asked(None, &chosen), asked(Some(2), &wide), asked(None, &wide)];
+        assert!(other.iter().all(|chained| *chained < 10), "{other:?}");
+    }
+
+    #[test]
+    fn seeds_that_are_not_given_differ() {
+        let seeds = [KeyMixer::seeded(None), KeyMixer::seeded(None)].map(|mixer| mixer.seed);
+        assert_ne!(seeds[0], seeds[1]);
+        assert_eq!(KeyMixer::seeded(Some(5)).seed, KeyMixer::new(5).seed);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod batch;
 mod body;
 mod build;
+mod calls;
 mod cell;
 mod cpu;
 mod file;
@@ -12,8 +13,10 @@ mod mixer;
 mod multi_map;
 mod options;
 mod request;
+mod run;
 mod set;
 mod table;
+mod verify;
 
 pub use batch::{DeviceSlabAnswers, DeviceSlabOps, SlabOpKinds};
 pub use cell::{SlabKey, SlabValue};

@@ -22,13 +22,13 @@ pub struct SlabHashOptions {
     pub most_slabs: u32,
     /// Buckets, at most; rounded down to a power of two, of which four is the least.
     pub most_buckets: u32,
-    /// What keys are mixed with. Who chooses keys should not know it.
-    pub seed: u64,
+    /// What keys are mixed with; a random number if none is given. Keys that are chosen to lie in one bucket need a seed that is known.
+    pub seed: Option<u64>,
 }
 
 impl Default for SlabHashOptions {
     fn default() -> Self {
-        Self { capacity: 0, slab_bytes: 0, most_slabs: 1 << 28, most_buckets: 1 << MOST_BITS, seed: 0 }
+        Self { capacity: 0, slab_bytes: 0, most_slabs: 1 << 28, most_buckets: 1 << MOST_BITS, seed: None }
     }
 }
 
@@ -47,7 +47,7 @@ pub struct SlabHashStats {
     pub chained_slabs: u64,
     /// Bytes of pairs, or of keys, in proportion to the bytes of all slabs.
     pub utilisation: f64,
-    /// Bytes of device memory.
+    /// Bytes of device memory, without the columns of batches and what builds work in.
     pub bytes: u64,
 }
 

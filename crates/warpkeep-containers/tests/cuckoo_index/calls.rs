@@ -30,6 +30,7 @@ warpkeep_device::kernel_set! {
     struct CallKernels in "cuckoo_index_calls.cu", prefix "cuckoo_index_calls_" {
         run: Params,
         search_by_tile: Params,
+        replace_and_search: Params,
     }
 }
 
@@ -43,8 +44,18 @@ pub(crate) struct Calls {
     kernels: CallKernels,
 }
 
+/// Which kernel runs operations.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Thread,
+    /// Eight lanes search.
+    Tile,
+    /// A thread replaces and eight lanes search beside it.
+    Both,
+}
+
 impl Calls {
-    fn call(&self, ops: &[IndexOp], by_tile: bool) -> Result<Vec<Plain>, DeviceError> {
+    fn call(&self, ops: &[IndexOp], by: By) -> Result<Vec<Plain>, DeviceError> {
         let (device, count) = (&self.device, ops.len());
         let stream = device.stream()?;
         let hashes = device.upload(&ops.iter().map(|op| op.hash).collect::<Vec<u64>>())?;
@@ -64,8 +75,11 @@ impl Calls {
             found: found.ptr(),
             count: count as u64,
         };
-        let (kernel, lanes) =
-            if by_tile { (&self.kernels.search_by_tile, 8) } else { (&self.kernels.run, 1) };
+        let (kernel, lanes) = match by {
+            By::Thread => (&self.kernels.run, 1),
+            By::Tile => (&self.kernels.search_by_tile, 8),
+            By::Both => (&self.kernels.replace_and_search, 16),
+        };
         // SAFETY: the columns have `count` elements, and no call of the host uses the index until the stream is synchronised.
         unsafe { kernel.launch(Grid::covering(lanes * count as u64, 32), &params, &stream)? };
         stream.synchronize()?;
@@ -77,6 +91,39 @@ impl Calls {
             (statuses[at], matches[at], locations.collect())
         };
         Ok((0..count).map(answer).collect())
+    }
+}
+
+impl Calls {
+    /// In a new index: kernels replace the location of each of some entries while others search for it, by threads and by tiles. Gives how many found the
+    /// old location, and how many the new one; an error if one found none, both, or half of each.
+    pub(crate) fn replace_and_search(&self) -> Result<[usize; 2], String> {
+        let failed = |error: DeviceError| error.to_string();
+        let other = Self::create(&self.device, 60).map_err(failed)?;
+        let hashes: Vec<u64> = (1..=24).map(|i: u64| i.wrapping_mul(SPREAD)).collect();
+        let inserts: Vec<IndexOp> = hashes.iter().map(|hash| IndexOp::insert(*hash, 1)).collect();
+        other.call(&inserts, By::Thread).map_err(failed)?;
+        let mut counts = [0; 2];
+        for (old, by) in [(1, By::Both), (2, By::Thread), (3, By::Both)] {
+            let replaces = hashes.iter().map(|hash| IndexOp::replace(*hash, old, old + 1));
+            let (ops, first, step): (Vec<IndexOp>, _, _) = match by {
+                By::Both => (replaces.collect(), 0, 1),
+                _ => (
+                    replaces.zip(&hashes).flat_map(|(op, hash)| [op, IndexOp::search(*hash)]).collect(),
+                    1,
+                    2,
+                ),
+            };
+            let answers = other.call(&ops, by).map_err(failed)?;
+            for answer in answers[first..].iter().step_by(step) {
+                let is = |location| *answer == (IndexStatus::Found, 1, vec![location]);
+                match [is(old), is(old + 1)].iter().position(|is_it| *is_it) {
+                    Some(which) => counts[which] += 1,
+                    None => return Err(format!("{answer:?} while {old} was replaced by {}", old + 1)),
+                }
+            }
+        }
+        Ok(counts)
     }
 }
 
@@ -113,7 +160,7 @@ impl Container for Calls {
     }
 
     fn run(&mut self, batch: &[IndexOp]) -> Result<Vec<Plain>, DeviceError> {
-        self.call(batch, false)
+        self.call(batch, By::Thread)
     }
 
     fn check(model: &mut Model, batch: &[IndexOp], answers: &[Plain]) -> Result<(), String> {
@@ -173,10 +220,11 @@ impl Container for Calls {
 
     fn compare(&self, model: &Model) -> Result<(), String> {
         check_contents(&self.index, model).map_err(|error| error.to_string())?;
+        self.replace_and_search()?;
         let ops: Vec<IndexOp> = model.keys().chain([&5]).map(|hash| IndexOp::search(*hash)).collect();
         let right: Vec<Plain> = ops.iter().map(|op| expected(&mut model.clone(), *op)).collect();
-        for by_tile in [false, true] {
-            let answers = self.call(&ops, by_tile).map_err(|error| error.to_string())?;
+        for by in [By::Thread, By::Tile] {
+            let answers = self.call(&ops, by).map_err(|error| error.to_string())?;
             if answers != right {
                 return Err(format!("{answers:?} was found, and not {right:?}"));
             }

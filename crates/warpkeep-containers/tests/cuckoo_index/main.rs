@@ -2,6 +2,7 @@
 
 #![cfg(not(no_simulator))]
 
+mod accesses;
 mod calls;
 mod container;
 mod files;

@@ -6,7 +6,7 @@ use warpkeep_containers::{
     ContainerError, CuckooIndex, CuckooIndexOptions, DeviceIndexAnswers, DeviceIndexOps, IndexOp,
     IndexOpKind, IndexOpKinds, IndexStatus, NO_LOCATION,
 };
-use warpkeep_device::{Device, DeviceError, DevicePtr, Mode};
+use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Mode};
 use warpkeep_suites::device::Dice;
 
 use crate::model::{Model, Plain, check_answers, check_contents, columns, expected, plain, random_op};
@@ -259,6 +259,70 @@ fn bad_arguments_are_refused_before_anything_changes() {
     let error = CuckooIndex::new(&device, &options(1 << 40)).unwrap_err();
     assert!(matches!(error, ContainerError::TooLarge { .. }), "{error}");
     assert!(CuckooIndex::on_cpu(&options(u64::MAX)).is_err());
+}
+
+#[test]
+fn a_batch_that_changes_an_index_has_fewer_than_2_to_the_32_operations() {
+    // Kernels number them with 32 bits: with more, two would have one number.
+    let device = device();
+    let (index, stream) = (CuckooIndex::new(&device, &options(10)).unwrap(), device.stream().unwrap());
+    let hashes = device.upload(&[1_u64]).unwrap();
+    let mut statuses = device.allocate(1).unwrap();
+    let mut run = |kind, count| {
+        let kinds = IndexOpKinds::All(kind);
+        let ops = DeviceIndexOps { kinds, hashes: &hashes, locations: None, olds: None, count };
+        let answers = DeviceIndexAnswers { statuses: &mut statuses, matches: None, locations: None };
+        index.apply_on(ops, answers, &stream).unwrap_err()
+    };
+    let error = run(IndexOpKind::Insert, 1 << 32);
+    assert!(matches!(error, ContainerError::TooLarge { given: 0x1_0000_0000, .. }), "{error}");
+    for (kind, count) in [(IndexOpKind::Search, 1 << 32), (IndexOpKind::Delete, u32::MAX as usize)] {
+        let error = run(kind, count);
+        assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+    }
+}
+
+#[test]
+fn without_a_column_all_locations_are_0() {
+    let device = device();
+    let (index, stream) = (CuckooIndex::new(&device, &options(100)).unwrap(), device.stream().unwrap());
+    let hashes = device.upload(&[1_u64 << 32, 2 << 32, 3 << 32]).unwrap();
+    let mut statuses = device.allocate_zeroed(3).unwrap();
+    let mut run = |kind, count| {
+        let kinds = IndexOpKinds::All(kind);
+        let ops = DeviceIndexOps { kinds, hashes: &hashes, locations: None, olds: None, count };
+        let answers = DeviceIndexAnswers { statuses: &mut statuses, matches: None, locations: None };
+        index.apply_on(ops, answers, &stream).unwrap();
+        statuses.to_vec::<u8>().unwrap()
+    };
+    assert_eq!(run(IndexOpKind::Insert, 2)[..2], [IndexStatus::Inserted as u8; 2]);
+    let right = [IndexStatus::Deleted, IndexStatus::Deleted, IndexStatus::Absent].map(|status| status as u8);
+    assert_eq!(run(IndexOpKind::Delete, 3), right);
+    assert!(index.is_empty().unwrap());
+}
+
+#[test]
+fn memory_of_another_device_is_refused() {
+    let [device, other] = [device(), device()];
+    let (index, stream) = (CuckooIndex::new(&device, &options(10)).unwrap(), device.stream().unwrap());
+    for wrong in 0..7 {
+        let of = |column| device_column(if column == wrong { &other } else { &device });
+        let [hashes, codes, locations, olds] = [of(0), of(1), of(2), of(3)];
+        let [mut statuses, mut matches, mut found] = [of(4), of(5), of(6)];
+        let kinds = IndexOpKinds::Each(&codes);
+        let (locations, olds) = (Some(&locations), Some(&olds));
+        let ops = DeviceIndexOps { kinds, hashes: &hashes, locations, olds, count: 2 };
+        let (matches, locations) = (Some(&mut matches), Some(&mut found));
+        let answers = DeviceIndexAnswers { statuses: &mut statuses, matches, locations };
+        let error = index.apply_on(ops, answers, &stream).unwrap_err();
+        assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "column {wrong}: {error}");
+    }
+    assert!(index.is_empty().unwrap());
+}
+
+/// Room for two of anything.
+fn device_column(device: &Device) -> Buffer {
+    device.allocate_zeroed(16).unwrap()
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use warpkeep_containers::{CuckooIndex, CuckooIndexOptions, IndexAnswer, IndexOp, IndexStatus};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, Mode};
-use warpkeep_suites::device::Dice;
+use warpkeep_suites::device::{Container as _, Dice};
 
+use crate::calls::Calls;
 use crate::model::{Model, check_answers, check_contents};
 
 fn options(items: u64) -> CuckooIndexOptions {
@@ -131,6 +132,67 @@ fn a_signature_is_never_paired_with_another_location() {
             index.verify_entries(&hashes, &news).unwrap();
             olds = news;
         }
+    }
+}
+
+#[test]
+fn a_search_beside_a_replacement_finds_the_old_location_or_the_new_one() {
+    let mut found = [0; 2];
+    for seed in 0..60 {
+        let calls = Calls::create(&seeded(seed), 60).unwrap();
+        let [olds, news] = calls.replace_and_search().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        found = [found[0] + olds, found[1] + news];
+    }
+    assert!(found.iter().all(|times| *times > 100), "searches came before and after: {found:?}");
+}
+
+#[test]
+fn an_entry_is_found_while_others_are_displaced() {
+    // Four buckets that are nearly full: most batches move entries.
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let index = CuckooIndex::new(&device, &options(28)).unwrap();
+    let hashes: Vec<u64> = (1..=200).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    let (stay, come) = hashes.split_at(20);
+    assert_eq!(count(&index.insert(stay, &[7; 20]).unwrap(), IndexStatus::Full), 0);
+    let displaced = std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            let mut displaced = 0;
+            for some in come.chunks(12).cycle().take(90) {
+                let answers = index.insert(some, &vec![9; some.len()]).unwrap();
+                displaced += count(&answers, IndexStatus::Displaced);
+                index.delete(some, &vec![9; some.len()]).unwrap();
+            }
+            displaced
+        });
+        for _ in 0..2 {
+            threads.spawn(|| {
+                for _ in 0..200 {
+                    let answers = index.search(stay).unwrap();
+                    assert!(answers.iter().all(|answer| answer.locations() == [7]), "{answers:?}");
+                }
+            });
+        }
+        writer.join().unwrap()
+    });
+    assert!(displaced > 20, "{displaced}");
+    index.verify_entries(stay, &[7; 20]).unwrap();
+}
+
+#[test]
+fn batches_of_any_length_leave_no_lane_behind() {
+    // Lanes without an operation take part in what their warp does together. The simulator notices if they do not.
+    for (seed, length) in [1, 2, 31, 32, 33, 63, 65, 127, 128, 129, 161].into_iter().enumerate() {
+        let index = CuckooIndex::new(&seeded(seed as u64), &options(400)).unwrap();
+        let hashes: Vec<u64> = (1..=length).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let locations: Vec<u32> = (0..length as u32).collect();
+        let length = length as usize;
+        assert_eq!(count(&index.insert(&hashes, &locations).unwrap(), IndexStatus::Inserted), length);
+        assert_eq!(count(&index.search(&hashes).unwrap(), IndexStatus::Found), length);
+        let ops: Vec<IndexOp> = hashes.iter().map(|hash| IndexOp::insert(*hash, 1000)).collect();
+        assert_eq!(count(&index.apply(&ops).unwrap(), IndexStatus::Inserted), length);
+        assert!(index.search_all(&hashes).unwrap().iter().all(|found| found.len() == 2));
+        assert_eq!(count(&index.delete(&hashes, &vec![1000; length]).unwrap(), IndexStatus::Deleted), length);
+        index.verify_entries(&hashes, &locations).unwrap();
     }
 }
 

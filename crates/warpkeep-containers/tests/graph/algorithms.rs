@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{ContainerError, Edge, Graph, GraphOptions};
-use warpkeep_device::sim::Seeded;
-use warpkeep_device::{Device, Mode};
+use warpkeep_device::Device;
 
-use crate::properties::device;
+tests_of! {
+    paths_hubs_and_cliques,
+    an_empty_graph_and_a_directed_one_have_their_answers,
+    lists_of_every_length_are_counted,
+    ranks_begin_where_earlier_ones_ended,
+}
 
-type Sets = BTreeMap<u32, BTreeSet<u32>>;
+pub(crate) type Sets = BTreeMap<u32, BTreeSet<u32>>;
 
 /// The same graph on the simulator and on the CPU, and as a map of sets.
 fn graphs(device: &Device, options: &GraphOptions, edges: &[Edge]) -> ([Graph; 2], Sets) {
@@ -63,7 +65,7 @@ fn smallest(sets: &Sets, vertices: usize) -> Vec<u32> {
     }
 }
 
-fn triangles(sets: &Sets) -> u64 {
+pub(crate) fn triangles(sets: &Sets) -> u64 {
     let mut count = 0;
     for (one, targets) in sets {
         for two in targets.iter().filter(|two| *two > one) {
@@ -90,7 +92,30 @@ fn ranks(sets: &Sets, vertices: usize, rounds: u32) -> Vec<f64> {
     ranks
 }
 
-fn check(device: &Device, options: &GraphOptions, edges: &[Edge], sources: &[u32]) {
+/// Core numbers: for each k, vertices with fewer than k neighbours go until none does.
+fn cores(sets: &Sets, vertices: usize) -> Vec<u32> {
+    let mut cores = vec![0; vertices];
+    let mut left: Sets = sets.clone();
+    left.iter_mut().for_each(|(vertex, targets)| {
+        targets.remove(vertex);
+    });
+    for k in 1.. {
+        while let Some(vertex) = left.iter().find(|(_, targets)| targets.len() < k).map(|(vertex, _)| *vertex)
+        {
+            left.remove(&vertex);
+            left.values_mut().for_each(|targets| {
+                targets.remove(&vertex);
+            });
+        }
+        if left.is_empty() {
+            return cores;
+        }
+        left.keys().for_each(|vertex| cores[*vertex as usize] = k as u32);
+    }
+    unreachable!("each k takes vertices away")
+}
+
+pub(crate) fn check(device: &Device, options: &GraphOptions, edges: &[Edge], sources: &[u32]) {
     let (graphs, sets) = graphs(device, options, edges);
     let vertices = graphs[0].vertex_count() as usize;
     let right = ranks(&sets, vertices, 12);
@@ -98,8 +123,9 @@ fn check(device: &Device, options: &GraphOptions, edges: &[Edge], sources: &[u32
     for graph in &graphs {
         assert_eq!(graph.bfs(sources).unwrap(), distances(&sets, vertices, sources));
         assert_eq!(graph.components().unwrap(), smallest(&sets, vertices));
-        if *options == GraphOptions::default().undirected() {
+        if *options != GraphOptions::default().keep_loops() && *options != GraphOptions::default() {
             assert_eq!(graph.triangles().unwrap(), triangles(&sets));
+            assert_eq!(graph.core_numbers().unwrap(), cores(&sets, vertices));
         }
         let found = graph.pagerank(0.85, 12).unwrap();
         for (found, right) in found.iter().zip(&right) {
@@ -110,49 +136,7 @@ fn check(device: &Device, options: &GraphOptions, edges: &[Edge], sources: &[u32
     assert_eq!(all[0], all[1], "both forms have the same ranks");
 }
 
-proptest! {
-    #![proptest_config(Config { cases: 24, rng_seed: RngSeed::Fixed(8), failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn random_graphs_agree_with_plain_algorithms(
-        pairs in prop::collection::vec((0..40_u32, 0..60_u32), 0..200),
-        sources in prop::collection::vec(0..70_u32, 0..4),
-        undirected in any::<bool>(),
-    ) {
-        let edges: Vec<Edge> = pairs.iter().map(|(source, target)| Edge::new(*source, *target)).collect();
-        let options = GraphOptions::default();
-        let options = if undirected { options.undirected() } else { options.keep_loops() };
-        check(&device(), &options, &edges, &sources);
-    }
-}
-
-#[test]
-fn every_schedule_finds_the_same() {
-    let edges: Vec<Edge> = (0..120_u32).map(|i| Edge::new(i * 7 % 37, i * i % 41)).collect();
-    for seed in 0..6 {
-        let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        let options = GraphOptions::default();
-        let options = if seed % 2 == 0 { options.undirected() } else { options };
-        check(&device, &options, &edges, &[3, 5]);
-    }
-}
-
-#[test]
-fn components_that_meet_in_one_vertex_at_once_are_all_joined() {
-    // All edges of the largest vertex try to give it another parent, and one of them does.
-    let edges: Vec<Edge> = (0..30).map(|i| Edge::new(50, i)).collect();
-    for seed in 0..6 {
-        let mode = Mode::Seeded(Seeded { switch_chance: 500, ..Seeded::new(seed) });
-        let graph = Graph::new(&Device::simulated(mode).unwrap(), &GraphOptions::default()).unwrap();
-        graph.insert_edges(&edges).unwrap();
-        let components = graph.components().unwrap();
-        assert!((0..30).chain([50]).all(|vertex| components[vertex] == 0), "{components:?}");
-        assert_eq!(components[40], 40);
-    }
-}
-
-#[test]
-fn paths_hubs_and_cliques() {
+pub(crate) fn paths_hubs_and_cliques(device: &Device) {
     let options = GraphOptions::default().undirected();
     // A path whose numbers jump, a star with a long list, and a clique beside both.
     let path = (0..60_u32).map(|i| Edge::new(i * 37 % 61, (i + 1) * 37 % 61));
@@ -161,21 +145,72 @@ fn paths_hubs_and_cliques() {
     // Two hubs that have all vertices of the star in common, so that lists of very different lengths meet.
     let second = (0..300_u32).step_by(40).map(|i| Edge::new(99, 101 + i)).chain([Edge::new(99, 100)]);
     let edges: Vec<Edge> = path.chain(star).chain(clique).chain(second).collect();
-    check(&device(), &options, &edges, &[0]);
-    let (graphs, _) = graphs(&device(), &options, &edges);
+    check(device, &options, &edges, &[0]);
+    let (graphs, _) = graphs(device, &options, &edges);
     assert_eq!(graphs[0].triangles().unwrap(), 20 * 19 * 18 / 6 + 8);
 }
 
-#[test]
-fn an_empty_graph_and_a_directed_one_have_their_answers() {
-    let (graphs, _) = graphs(&device(), &GraphOptions::default(), &[]);
+pub(crate) fn an_empty_graph_and_a_directed_one_have_their_answers(device: &Device) {
+    let (graphs, _) = graphs(device, &GraphOptions::default(), &[]);
     for graph in &graphs {
         assert!(graph.bfs(&[0, 7]).unwrap().is_empty() && graph.components().unwrap().is_empty());
         assert!(graph.pagerank(0.85, 3).unwrap().is_empty());
         let error = graph.triangles().unwrap_err();
         assert!(matches!(error, ContainerError::Directed { call: "triangles" }), "{error}");
+        let error = graph.core_numbers().unwrap_err();
+        assert!(matches!(error, ContainerError::Directed { call: "core_numbers" }), "{error}");
         graph.insert_edges(&[Edge::new(0, 1)]).unwrap();
         let ranks = graph.pagerank(f64::NAN, 5).unwrap();
         assert_eq!(ranks, [0.5, 0.5]);
     }
+}
+
+pub(crate) fn lists_of_every_length_are_counted(device: &Device) {
+    let options = GraphOptions::default().undirected();
+    // Cliques whose largest lists are in registers, in the table of a warp and in that of a block, and a hub that is oriented by a block.
+    let mut edges = Vec::new();
+    for (first, size) in [(0, 9), (20, 60), (100, 130)] {
+        edges.extend((0..size).flat_map(|i| (0..i).map(move |j| Edge::new(first + i, first + j))));
+    }
+    edges.extend((0..4200).map(|i| Edge::new(300, 301 + i)));
+    edges.extend((0..4000).map(|i| Edge::new(301 + i, 302 + i)));
+    // A second hub, with half of the vertices of the first.
+    edges.extend((0..4200).map(|i| Edge::new(299, 301 + 2 * i)));
+    edges.push(Edge::new(299, 300));
+    // Vertices with two neighbours in the largest clique, one of which has a long list with the other near its end.
+    edges.extend((0..20).flat_map(|i| [Edge::new(9000 + i, 100 + i), Edge::new(9000 + i, 229 - i)]));
+    let (graphs, sets) = graphs(device, &options, &edges);
+    let right = triangles(&sets);
+    for graph in &graphs {
+        assert_eq!(graph.triangles().unwrap(), right);
+        let cores = graph.core_numbers().unwrap();
+        assert_eq!([0, 20, 100, 300, 301].map(|vertex| cores[vertex]), [8, 59, 129, 3, 3]);
+    }
+    assert_eq!(graphs[0].core_numbers().unwrap(), graphs[1].core_numbers().unwrap());
+}
+
+pub(crate) fn ranks_begin_where_earlier_ones_ended(device: &Device) {
+    let edges: Vec<Edge> = (0..300_u32).map(|i| Edge::new(i * 7 % 61, i * i % 83)).collect();
+    let (graphs, _) = graphs(device, &GraphOptions::default(), &edges);
+    let mut all = Vec::new();
+    for graph in &graphs {
+        let cold = graph.pagerank_until(&[], 0.85, 1e-10, 500).unwrap();
+        assert!(cold.rounds > 20 && cold.change <= 1e-10, "{cold:?}");
+        // A few new edges, one of them of new vertices.
+        graph.insert_edges(&[Edge::new(3, 5), Edge::new(90, 91)]).unwrap();
+        let warm = graph.pagerank_until(&cold.ranks, 0.85, 1e-10, 500).unwrap();
+        let again = graph.pagerank_until(&[], 0.85, 1e-10, 500).unwrap();
+        assert!(warm.rounds < again.rounds, "{} and {}", warm.rounds, again.rounds);
+        assert!(warm.ranks.iter().zip(&again.ranks).all(|(one, two)| (one - two).abs() < 1e-9));
+        let few = graph.pagerank_from(&cold.ranks, 0.85, 3).unwrap();
+        assert_eq!(few, graph.pagerank_until(&cold.ranks, 0.85, 0.0, 3).unwrap().ranks);
+        assert_eq!(graph.pagerank_until(&cold.ranks, 0.85, 2.0, 9).unwrap().rounds, 1);
+        assert_eq!(graph.pagerank_until(&[], 0.85, 1.0, 0).unwrap().change, 2.0);
+        for bad in [vec![-1.0], vec![f64::NAN], vec![1.0; 200], vec![0.0; 92], vec![f64::MAX; 4]] {
+            let error = graph.pagerank_from(&bad, 0.85, 3).unwrap_err();
+            assert!(matches!(error, ContainerError::BadRanks { .. }), "{error}");
+        }
+        all.push((cold, warm, few));
+    }
+    assert_eq!(all[0], all[1], "both forms have the same ranks and rounds");
 }

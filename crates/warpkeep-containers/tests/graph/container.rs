@@ -15,7 +15,7 @@ pub(crate) fn device_error(error: ContainerError) -> DeviceError {
 
 /// Defines a graph with options of one kind, and its model.
 macro_rules! graph_container {
-    ($name:ident, $model:ident, $title:literal, $shape:expr) => {
+    ($name:ident, $model:ident, $title:literal, $shape:expr, $made:expr) => {
         pub(crate) struct $name(Graph);
 
         pub(crate) struct $model(Model);
@@ -38,7 +38,7 @@ macro_rules! graph_container {
             }
 
             fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
-                Graph::new(device, &$shape.options()).map(Self).map_err(device_error)
+                Graph::new(device, &$shape.options()).map($made).map(Self).map_err(device_error)
             }
 
             fn operation(dice: &mut Dice) -> EdgeOp {
@@ -64,11 +64,14 @@ graph_container!(
     Directed,
     DirectedModel,
     "directed graph",
-    Shape { weights: true, keeps_loops: true, ..Shape::default() }
+    Shape { weights: true, keeps_loops: true, ..Shape::default() },
+    // Undirected graphs work small batches as such.
+    Graph::without_small_batches
 );
 graph_container!(
     Undirected,
     UndirectedModel,
     "undirected graph",
-    Shape { undirected: true, ids: true, times: true, ..Shape::default() }
+    Shape { undirected: true, ids: true, times: true, ..Shape::default() },
+    |graph| graph
 );

@@ -4,8 +4,8 @@ use std::fs;
 
 use warpkeep_containers::{ContainerError, Edge, Graph, GraphOptions, HashMap, HashMapOptions};
 
+use crate::device;
 use crate::model::Shape;
-use crate::properties::device;
 
 fn filled(shape: Shape, count: u32) -> Graph {
     let graph = Graph::new(&device(), &shape.options()).unwrap();

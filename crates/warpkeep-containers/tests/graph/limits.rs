@@ -1,9 +1,12 @@
-//! Graphs for which memory is short.
+//! Graphs for which memory is short, and memory that is not theirs.
 
-use warpkeep_containers::{EdgeOp, Graph};
+use warpkeep_containers::{
+    ContainerError, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, Graph, GraphOptions, SampleOptions,
+};
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
+use crate::device;
 use crate::model::{Model, Shape, check_answers, check_contents, random_op};
 
 #[test]
@@ -50,4 +53,126 @@ fn memory_that_is_short_at_any_allocation_loses_nothing() {
     }
     assert!(refused > 20 && done > 100, "{refused} refused, {done} done");
     assert_eq!(device.allocated(), 0);
+}
+
+#[test]
+fn a_vertex_without_memory_leaves_graph_and_memory_as_they_were() {
+    let device = Device::simulated(Mode::fast()).unwrap().with_budget(24 << 20);
+    let options = GraphOptions::default().weights().ids().times();
+    for graph in [
+        Graph::new(&device, &options).unwrap(),
+        Graph::new(&device, &options).unwrap().without_small_batches(),
+    ] {
+        let few = [Edge::new(0, 1), Edge::new(2, 0)];
+        graph.insert_edges(&few).unwrap();
+        let before = graph.stats();
+        let refused = |edges: &[Edge]| {
+            let error = graph.insert_edges(edges).unwrap_err();
+            assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+            assert_eq!(graph.stats(), before);
+        };
+        // The table alone, and a table for which there would be memory with a pool for which there is none.
+        refused(&[Edge::new(3, 4), Edge::new(0, 4_000_000_000)]);
+        refused(&[Edge::new(4_000_000_000, 4_294_967_294)]);
+        let hubs = (0..60_000).map(|i| Edge::new(i, i + 1)).chain([Edge::new(0, 1_000_000)]);
+        refused(&hubs.collect::<Vec<Edge>>());
+        // What there is memory for goes on.
+        graph.insert_edges(&[Edge::new(1, 2), Edge::new(5, 70_000)]).unwrap();
+        assert_eq!((graph.edge_count(), graph.vertex_count()), (4, 70_001));
+        graph.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_full_device_takes_new_edges_when_old_ones_are_deleted() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    for (budget, size) in [(2 << 20, 2000), (4 << 20, 3000)] {
+        let small = device.with_budget(budget);
+        let graph = Graph::new(&small, &GraphOptions::default().ids().keep_loops()).unwrap();
+        // Batch `number` makes lists of five edges for vertices of its own.
+        let batch = |number: u32| -> Vec<Edge> {
+            (0..size).map(|i| Edge::new(number * size / 5 + i / 5, i % 5 * 7).id(u64::from(i))).collect()
+        };
+        let full = (0..).find(|&number| graph.insert_edges(&batch(number)).is_err()).unwrap();
+        assert!(full > 3, "{full} batches of {size} in {budget} bytes");
+        // Not the last ones, so that all blocks that stay have to move.
+        for number in 0..full - 2 {
+            let pairs: Vec<(u32, u32)> =
+                batch(number).iter().map(|edge| (edge.source, edge.target)).collect();
+            graph.delete_edges(&pairs).unwrap();
+        }
+        let (kept, before) = (graph.edge_count(), graph.stats());
+        assert_eq!(kept, u64::from(2 * size));
+        // What the call for the first batches took is there again.
+        for number in 0..full - 2 {
+            graph.insert_edges(&batch(number)).unwrap();
+        }
+        let stats = graph.stats();
+        assert!(stats.compactions > before.compactions || stats.dead_slots == 0, "{stats:?}");
+        assert_eq!(graph.edge_count(), u64::from(full * size));
+        if small.budget_left() > 1 << 20 {
+            graph.verify().unwrap();
+        }
+        let ids = graph.neighbours(&[full * size / 5 - 1, 0]).unwrap().ids;
+        assert_eq!(ids.len(), 10);
+    }
+}
+
+#[test]
+fn vertices_are_made_without_edges() {
+    let shape = Shape { undirected: true, ..Shape::default() };
+    for graph in [Graph::new(&device(), &shape.options()).unwrap(), Graph::on_cpu(&shape.options())] {
+        let mut model = Model::new(shape);
+        assert_eq!(graph.insert_vertices(0).unwrap(), 0..0);
+        assert_eq!(graph.insert_vertices(5).unwrap(), 0..5);
+        model.vertices = 5;
+        check_contents(&graph, &model).unwrap();
+        graph.insert_edges(&[Edge::new(2, 9)]).unwrap();
+        model.apply(EdgeOp::insert(Edge::new(2, 9)));
+        let before = graph.snapshot().unwrap();
+        assert_eq!(graph.insert_vertices(7000).unwrap(), 10..7010);
+        assert_eq!((before.vertex_count(), before.csr().unwrap().lists()), (10, 10));
+        model.vertices = 7010;
+        check_contents(&graph, &model).unwrap();
+        assert_eq!(graph.components().unwrap()[7009], 7009);
+        assert_eq!(graph.bfs(&[9]).unwrap()[7009], u32::MAX);
+        assert_eq!(graph.sample(&[7009], &SampleOptions::new(&[3])).unwrap().vertices, [7009]);
+        for count in [u64::from(u32::MAX), u64::MAX] {
+            let error = graph.insert_vertices(count).unwrap_err();
+            assert!(matches!(error, ContainerError::TooLarge { what: "vertices", .. }), "{error}");
+        }
+        check_contents(&graph, &model).unwrap();
+    }
+    // Without memory for their records there are none.
+    let small = Device::simulated(Mode::fast()).unwrap().with_budget(1 << 20);
+    let graph = Graph::new(&small, &GraphOptions::default()).unwrap();
+    let error = graph.insert_vertices(1 << 20).unwrap_err();
+    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+    assert_eq!((graph.vertex_count(), graph.insert_vertices(100).unwrap()), (0, 0..100));
+}
+
+#[test]
+fn memory_of_another_device_is_refused() {
+    let (device, other) = (device(), device());
+    let graph = Graph::new(&device, &GraphOptions::default()).unwrap();
+    let stream = device.stream().unwrap();
+    let column = |is_wrong: bool| if is_wrong { &other } else { &device }.upload(&[1_u32, 2]).unwrap();
+    let foreign = |error: ContainerError| matches!(error.device(), Some(DeviceError::OtherDevice { .. }));
+    for wrong in 0..3 {
+        let [sources, targets] = [0, 1].map(|place| column(place == wrong));
+        let mut answers = column(wrong == 2);
+        let ops = DeviceEdgeOps {
+            kinds: EdgeOpKinds::All(EdgeOpKind::Insert),
+            sources: &sources,
+            targets: &targets,
+            weights: None,
+            ids: None,
+            times: None,
+            count: 2,
+        };
+        assert!(foreign(graph.apply_on(ops, &mut answers, &stream).unwrap_err()), "column {wrong}");
+        let error = graph.edges_exist_on(&sources, &targets, 2, &mut answers, &stream).unwrap_err();
+        assert!(foreign(error), "column {wrong}");
+    }
+    assert_eq!(graph.stats().edges, 0);
 }

@@ -2,21 +2,64 @@
 
 #![cfg(not(no_simulator))]
 
+/// Tests that also run on a GPU: functions of a device.
+macro_rules! tests_of {
+    ($($name:ident),+ $(,)?) => {
+        mod on_the_simulator {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&crate::device());
+                }
+            )+
+        }
+    };
+}
+
 mod algorithms;
+mod algorithms_random;
+mod batches;
 mod container;
 mod files;
+mod generators;
+mod incremental;
+mod lengths;
 mod limits;
+mod lookups;
+mod losses;
 mod model;
 mod properties;
 mod readers;
 mod samples;
+mod samples_on;
+mod samples_random;
 mod shapes;
+mod snapshots;
+mod snapshots_random;
 mod traps;
 
-/// In every schedule an undirected graph does what a directed one does, and more.
-#[test]
-fn batches_on_a_directed_graph_agree_with_the_model() {
-    warpkeep_suites::device::fast::<container::Directed>();
+fn device() -> warpkeep_device::Device {
+    warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap()
+}
+
+/// Fewer schedules than of an undirected graph, which does what a directed one does, and more.
+mod directed {
+    use super::container::Directed;
+
+    #[test]
+    fn batches_agree_with_the_model() {
+        warpkeep_suites::device::fast::<Directed>();
+    }
+
+    #[test]
+    fn schedules_agree_with_the_model() {
+        assert_eq!(warpkeep_suites::device::wrong_schedule::<Directed>(24), None);
+    }
+
+    #[test]
+    fn a_lost_device_is_an_error_of_every_later_call() {
+        warpkeep_suites::device::losses::<Directed>();
+    }
 }
 
 mod undirected {

@@ -9,17 +9,15 @@ use warpkeep_containers::{
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
+use crate::batches::apply_on;
+use crate::device;
 use crate::model::{Model, Shape, check_answers, check_contents, random_op};
 
 fn config(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(31), failure_persistence: None, ..Config::default() }
 }
 
-pub(crate) fn device() -> Device {
-    Device::simulated(Mode::fast()).unwrap()
-}
-
-fn operations(most: usize) -> impl Strategy<Value = Vec<EdgeOp>> {
+pub(crate) fn operations(most: usize) -> impl Strategy<Value = Vec<EdgeOp>> {
     let vertex = || prop_oneof![3 => 0..8_u32, 2 => 0..200_u32];
     let data = (0..100_u32, any::<u64>(), any::<i64>());
     let op = (0..4_u8, vertex(), vertex(), data);
@@ -28,30 +26,6 @@ fn operations(most: usize) -> impl Strategy<Value = Vec<EdgeOp>> {
         _ => EdgeOp::insert(Edge::new(source, target).weight(weight as f32 / 4.0).id(id).time(time)),
     });
     prop::collection::vec(op, 0..most)
-}
-
-/// Runs a batch through device memory, where the device plans it.
-pub(crate) fn apply_on(device: &Device, graph: &Graph, ops: &[EdgeOp]) -> Vec<EdgeStatus> {
-    let stream = device.stream().unwrap();
-    let column = |of: fn(&EdgeOp) -> u32| device.upload(&ops.iter().map(of).collect::<Vec<u32>>()).unwrap();
-    let wide = |of: fn(&EdgeOp) -> u64| device.upload(&ops.iter().map(of).collect::<Vec<u64>>()).unwrap();
-    let codes: Vec<u8> = ops.iter().map(|op| op.kind as u8).collect();
-    let codes = device.upload(&codes).unwrap();
-    let (sources, targets) = (column(|op| op.edge.source), column(|op| op.edge.target));
-    let weights = column(|op| op.edge.weight.to_bits());
-    let (ids, times) = (wide(|op| op.edge.id), wide(|op| op.edge.time as u64));
-    let mut statuses = device.allocate(ops.len()).unwrap();
-    let batch = DeviceEdgeOps {
-        kinds: EdgeOpKinds::Each(&codes),
-        sources: &sources,
-        targets: &targets,
-        weights: Some(&weights),
-        ids: Some(&ids),
-        times: Some(&times),
-        count: ops.len(),
-    };
-    graph.apply_on(batch, &mut statuses, &stream).unwrap();
-    bytemuck::checked::cast_slice(&statuses.to_vec::<u8>().unwrap()).to_vec()
 }
 
 proptest! {
@@ -64,7 +38,7 @@ proptest! {
     ) {
         let (device, shape) = (device(), Shape::of(shape));
         let on_device = Graph::new(&device, &shape.options()).unwrap();
-        let planned_there = Graph::new(&device, &shape.options()).unwrap();
+        let planned_there = Graph::new(&device, &shape.options()).unwrap().without_small_batches();
         let on_cpu = Graph::on_cpu(&shape.options());
         let mut model = Model::new(shape);
         for (ops, doomed) in &batches {

@@ -1,20 +1,23 @@
 //! Neighbour sampling: what may be chosen, how often, and that the kernels and the CPU form choose the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use warpkeep_containers::{Edge, Graph, GraphOptions, GraphSample, SampleOptions};
+use warpkeep_device::Device;
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
-use warpkeep_containers::{ContainerError, Edge, Graph, GraphOptions, GraphSample, SampleOptions};
-use warpkeep_device::{Device, Mode};
+tests_of! {
+    uniform_and_weighted_samples_have_the_right_frequencies,
+    large_fan_outs_choose_every_edge_equally_often,
+    weighted_samples_without_replacement_have_the_right_pairs,
+    an_empty_vertex_has_an_empty_sample,
+    time_ties_are_broken_by_the_smaller_target,
+    large_times_are_compared_exactly,
+}
 
-use crate::properties::device;
-
-fn options() -> GraphOptions {
+pub(crate) fn options() -> GraphOptions {
     GraphOptions::default().weights().ids().times()
 }
 
 /// The same edges on the simulator and on the CPU.
-fn both(device: &Device, edges: &[Edge]) -> [Graph; 2] {
+pub(crate) fn both(device: &Device, edges: &[Edge]) -> [Graph; 2] {
     let graphs = [Graph::new(device, &options()).unwrap(), Graph::on_cpu(&options())];
     for graph in &graphs {
         graph.insert_edges(edges).unwrap();
@@ -23,7 +26,12 @@ fn both(device: &Device, edges: &[Edge]) -> [Graph; 2] {
 }
 
 /// A sample that both forms agree on.
-fn agreed(graphs: &[Graph; 2], seeds: &[u32], times: Option<&[i64]>, options: &SampleOptions) -> GraphSample {
+pub(crate) fn agreed(
+    graphs: &[Graph; 2],
+    seeds: &[u32],
+    times: Option<&[i64]>,
+    options: &SampleOptions,
+) -> GraphSample {
     let [one, two] = graphs.each_ref().map(|graph| match times {
         None => graph.sample(seeds, options).unwrap(),
         Some(times) => graph.sample_at(seeds, times, options).unwrap(),
@@ -33,103 +41,22 @@ fn agreed(graphs: &[Graph; 2], seeds: &[u32], times: Option<&[i64]>, options: &S
 }
 
 /// All kinds of choices.
-fn kinds(fanouts: &[u32], seed: u64) -> Vec<SampleOptions> {
+pub(crate) fn kinds(fanouts: &[u32], seed: u64) -> Vec<SampleOptions> {
     let new = || SampleOptions::new(fanouts).seed(seed);
     vec![new(), new().with_replacement(), new().weighted(), new().weighted().with_replacement(), new().last()]
 }
 
-fn check_shape(sample: &GraphSample, edges: &BTreeMap<(u32, u32), Edge>, fanouts: &[u32], repeats: bool) {
-    // First occurrence: each vertex has one number, and numbers are in the order of the columns.
-    let owner = |number: usize| sample.batch.get(number).copied().unwrap_or(0);
-    let keys: BTreeSet<(u32, u32)> =
-        sample.vertices.iter().enumerate().map(|(at, vertex)| (owner(at), *vertex)).collect();
-    assert_eq!(keys.len(), sample.vertices.len());
-    let mut reached = sample.vertices_per_hop[0] as u32;
-    for col in &sample.cols {
-        assert!(*col <= reached);
-        reached = reached.max(col + 1);
-    }
-    assert_eq!(reached as usize, sample.vertices.len());
-    assert_eq!(sample.vertices_per_hop.iter().sum::<u64>(), sample.vertices.len() as u64);
-    assert_eq!(sample.edges_per_hop.iter().sum::<u64>(), sample.rows.len() as u64);
-    assert_eq!(
-        (sample.vertices_per_hop.len(), sample.edges_per_hop.len()),
-        (fanouts.len() + 1, fanouts.len())
-    );
-    // Edges are edges of the graph, with their data, and no vertex has more than the fan-out of its hop.
-    let mut of_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for at in 0..sample.rows.len() {
-        let (row, col) = (sample.rows[at] as usize, sample.cols[at] as usize);
-        let edge = edges[&(sample.vertices[row], sample.vertices[col])];
-        assert_eq!((sample.ids[at], sample.times[at]), (edge.id, edge.time));
-        assert_eq!(owner(row), owner(col));
-        of_row.entry(sample.rows[at]).or_default().push(sample.cols[at]);
-    }
-    let mut begin = 0;
-    for (hop, fanout) in fanouts.iter().enumerate() {
-        let end = begin + sample.vertices_per_hop[hop];
-        for (row, cols) in of_row.range(begin as u32..end as u32) {
-            assert!(cols.len() <= *fanout as usize, "vertex {row} has {} edges", cols.len());
-            let different: BTreeSet<&u32> = cols.iter().collect();
-            assert!(repeats || different.len() == cols.len(), "an edge was chosen twice");
-        }
-        begin = end;
-    }
-}
-
-proptest! {
-    #![proptest_config(Config { cases: 24, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn samples_are_samples_and_both_forms_agree(
-        pairs in prop::collection::vec((0..12_u32, 0..40_u32, 0..20_i64, -2..20_i32), 0..250),
-        seeds in prop::collection::vec((prop_oneof![0..45_u32, Just(u32::MAX)], -1..22_i64), 0..12),
-        fanouts in prop::collection::vec(0..6_u32, 0..4),
-        (seed, window) in (any::<u64>(), 0..12_u64),
-    ) {
-        let edges: Vec<Edge> = pairs
-            .iter()
-            .zip(0..)
-            .map(|((source, target, time, weight), id)| {
-                Edge::new(*source, *target).time(*time).weight(*weight as f32 / 3.0).id(id)
-            })
-            .collect();
-        let graphs = both(&device(), &edges);
-        let stored: BTreeMap<(u32, u32), Edge> =
-            graphs[1].edges().unwrap().into_iter().map(|edge| ((edge.source, edge.target), edge)).collect();
-        let (vertices, times): (Vec<u32>, Vec<i64>) = seeds.into_iter().unzip();
-        for (number, kind) in kinds(&fanouts, seed).into_iter().enumerate() {
-            let sample = agreed(&graphs, &vertices, None, &kind);
-            check_shape(&sample, &stored, &fanouts, number == 1 || number == 3);
-            for (kind, least, most) in [
-                (kind.clone(), i64::MIN, 0),
-                (kind.clone().before(), i64::MIN, -1),
-                (kind.clone().window(window), -(window as i64), 0),
-            ] {
-                let sample = agreed(&graphs, &vertices, Some(&times), &kind);
-                check_shape(&sample, &stored, &fanouts, number == 1 || number == 3);
-                for (row, time) in sample.rows.iter().zip(&sample.times) {
-                    let of_seed = times[sample.batch[*row as usize] as usize];
-                    assert!(*time <= of_seed + most, "an edge of the future");
-                    assert!(*time >= of_seed.saturating_add(least), "an edge outside the window");
-                }
-            }
-        }
-    }
-}
-
 /// Pearson's statistic of counts beside their expectations.
-fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
+pub(crate) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     counts.iter().zip(expected).map(|(count, right)| (*count as f64 - right).powi(2) / right).sum()
 }
 
-#[test]
-fn uniform_and_weighted_samples_have_the_right_frequencies() {
+pub(crate) fn uniform_and_weighted_samples_have_the_right_frequencies(device: &Device) {
     // 20 edges; the statistic has 19 degrees of freedom and exceeds 52 with a probability below 0.0001.
     const DEGREE: usize = 20;
     let weight = |target: u32| (1 + target % 4) as f32;
     let edges: Vec<Edge> = (0..DEGREE as u32).map(|t| Edge::new(100, t).weight(weight(t)).time(7)).collect();
-    let graph = Graph::new(&device(), &options()).unwrap();
+    let graph = Graph::new(device, &options()).unwrap();
     graph.insert_edges(&edges).unwrap();
     let total: f64 = (0..DEGREE as u32).map(|target| f64::from(weight(target))).sum();
     let (seeds, times) = (vec![100; 6000], vec![9; 6000]);
@@ -161,10 +88,62 @@ fn uniform_and_weighted_samples_have_the_right_frequencies() {
     }
 }
 
-#[test]
-fn an_empty_vertex_has_an_empty_sample() {
+pub(crate) fn large_fan_outs_choose_every_edge_equally_often(device: &Device) {
+    // 99 degrees of freedom: 161 is exceeded with a probability below 0.0001.
+    const DEGREE: usize = 100;
+    let edges: Vec<Edge> = (0..DEGREE as u32).map(|target| Edge::new(1000, target).time(7)).collect();
+    let graph = Graph::new(device, &options()).unwrap();
+    graph.insert_edges(&edges).unwrap();
+    // With times each seed is sampled for itself.
+    let (seeds, times) = (vec![1000; 700], vec![9; 700]);
+    for fanout in [33, 40, 65] {
+        for (number, kind) in kinds(&[fanout], u64::from(fanout)).into_iter().take(4).enumerate() {
+            let sample = graph.sample_at(&seeds, &times, &kind).unwrap();
+            let mut counts = [0_u64; DEGREE];
+            sample.cols.iter().for_each(|col| counts[sample.vertices[*col as usize] as usize] += 1);
+            let all = 700 * u64::from(fanout);
+            assert_eq!(counts.iter().sum::<u64>(), all);
+            // An edge that a seed has once at most is chosen less unevenly.
+            let spread = if number % 2 == 0 { 1.0 - f64::from(fanout) / 100.0 } else { 1.0 };
+            let statistic = chi_square(&counts, &[all as f64 / 100.0; DEGREE]) / spread;
+            assert!(statistic < 161.0, "{statistic} for {counts:?}, choice {number} of {fanout}");
+        }
+    }
+}
+
+pub(crate) fn weighted_samples_without_replacement_have_the_right_pairs(device: &Device) {
+    // As if one edge after the other was drawn in proportion to the weights that are left.
+    const WEIGHTS: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let total: f64 = WEIGHTS.iter().sum();
+    let pairs: Vec<(usize, usize)> = (0..6).flat_map(|i| (0..i).map(move |j| (j, i))).collect();
+    let share = |i: usize, j: usize| WEIGHTS[i] / total * WEIGHTS[j] / (total - WEIGHTS[i]);
+    let shares: Vec<f64> = pairs.iter().map(|&(i, j)| share(i, j) + share(j, i)).collect();
+    let edges = |source: u32| (0..6).map(move |t| Edge::new(source, t).weight(WEIGHTS[t as usize] as f32));
+    let graph = Graph::new(device, &options()).unwrap();
+    let seeds: Vec<u32> = (100..8100).collect();
+    graph.insert_edges(&seeds.iter().flat_map(|source| edges(*source)).collect::<Vec<Edge>>()).unwrap();
+    // Without times by a warp, and with times, which all edges have.
+    let kind = SampleOptions::new(&[2]).weighted().seed(21);
+    let times = vec![0; seeds.len()];
+    for sample in [graph.sample(&seeds, &kind).unwrap(), graph.sample_at(&seeds, &times, &kind).unwrap()] {
+        let mut counts = vec![0_u64; pairs.len()];
+        for two in sample.cols.chunks(2) {
+            let [mut i, mut j] = [two[0], two[1]].map(|col| sample.vertices[col as usize] as usize);
+            if i > j {
+                std::mem::swap(&mut i, &mut j);
+            }
+            counts[pairs.iter().position(|pair| *pair == (i, j)).unwrap()] += 1;
+        }
+        let expected: Vec<f64> = shares.iter().map(|share| share * seeds.len() as f64).collect();
+        let statistic = chi_square(&counts, &expected);
+        // 14 degrees of freedom: 42 is exceeded with a probability of about 0.0001.
+        assert!(statistic < 42.0, "{statistic} for {counts:?}, and not {expected:?}");
+    }
+}
+
+pub(crate) fn an_empty_vertex_has_an_empty_sample(device: &Device) {
     let graphs =
-        both(&device(), &[Edge::new(0, 1), Edge::new(2, 3).weight(0.0), Edge::new(4, 5).weight(f32::NAN)]);
+        both(device, &[Edge::new(0, 1), Edge::new(2, 3).weight(0.0), Edge::new(4, 5).weight(f32::NAN)]);
     for (number, kind) in kinds(&[3, 3], 1).into_iter().enumerate() {
         let sample = agreed(&graphs, &[1, 7, 4_000_000_000, 1], None, &kind);
         assert_eq!((sample.vertices, sample.seeds), (vec![1, 7, 4_000_000_000], vec![0, 1, 2, 0]));
@@ -177,10 +156,9 @@ fn an_empty_vertex_has_an_empty_sample() {
     assert_eq!(agreed(&graphs, &[0], None, &SampleOptions::new(&[])).vertices, [0]);
 }
 
-#[test]
-fn time_ties_are_broken_by_the_smaller_target() {
+pub(crate) fn time_ties_are_broken_by_the_smaller_target(device: &Device) {
     let edges: Vec<Edge> = (1..9).map(|target| Edge::new(0, target).time(i64::from(target / 3))).collect();
-    let graphs = both(&device(), &edges);
+    let graphs = both(device, &edges);
     let targets = |most, time, options: fn(SampleOptions) -> SampleOptions| {
         let kind = options(SampleOptions::new(&[most]).last());
         let sample = agreed(&graphs, &[0], Some(&[time]), &kind);
@@ -195,47 +173,11 @@ fn time_ties_are_broken_by_the_smaller_target() {
     assert_eq!(targets(9, i64::MAX, |kind| kind.window(u64::MAX)).len(), 8);
 }
 
-#[test]
-fn large_times_are_compared_exactly() {
+pub(crate) fn large_times_are_compared_exactly(device: &Device) {
     // Times above 2^53 that differ by one are the same 64-bit floating-point number.
     let large = 1_i64 << 60;
     let edges: Vec<Edge> = (0..50).map(|i| Edge::new(0, i + 1).time(large + i64::from(i))).collect();
-    let graphs = both(&device(), &edges);
+    let graphs = both(device, &edges);
     let sample = agreed(&graphs, &[0], Some(&[large + 30]), &SampleOptions::new(&[2]).last());
     assert_eq!(sample.times, [large + 30, large + 29]);
-}
-
-#[test]
-fn a_seed_decides_the_sample_and_fan_outs_may_be_larger_than_lists() {
-    let edges: Vec<Edge> = (0..3000).map(|i| Edge::new(i % 30, i * 7 % 211)).collect();
-    let device = device();
-    let graphs = both(&device, &edges);
-    let sample = |seed| agreed(&graphs, &[1, 2, 3], None, &SampleOptions::new(&[5, 5]).seed(seed));
-    assert_eq!(sample(1), sample(1));
-    assert_ne!(sample(1), sample(2));
-    let all = agreed(&graphs, &[1, 2], None, &SampleOptions::new(&[u32::MAX]));
-    let lists = graphs[0].neighbours(&[1, 2]).unwrap();
-    let targets: Vec<u32> = all.cols.iter().map(|col| all.vertices[*col as usize]).collect();
-    assert_eq!(targets, lists.targets);
-    let error = graphs[0].sample(&[1, 2], &SampleOptions::new(&[u32::MAX]).with_replacement()).unwrap_err();
-    assert!(matches!(error, ContainerError::TooLarge { .. }), "{error}");
-    // Every schedule chooses the same.
-    for seed in 0..3 {
-        let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        let graphs = both(&device, &edges[..400]);
-        agreed(&graphs, &[1, 2, 3], Some(&[5, 5, 5]), &SampleOptions::new(&[4, 3]).weighted());
-    }
-}
-
-#[test]
-fn data_that_the_graph_does_not_have_is_asked_for_in_vain() {
-    let graph = Graph::on_cpu(&GraphOptions::default());
-    for kind in [SampleOptions::new(&[1]).weighted(), SampleOptions::new(&[1]).last()] {
-        let error = graph.sample(&[0], &kind).unwrap_err();
-        assert!(matches!(error, ContainerError::NoEdgeData { call: "sample", .. }), "{error}");
-        assert!(error.to_string().contains("GraphOptions::"), "{error}");
-    }
-    assert!(graph.sample_at(&[0], &[0], &SampleOptions::new(&[1])).is_err());
-    let error = graph.sample_at(&[0], &[], &SampleOptions::new(&[1])).unwrap_err();
-    assert!(matches!(error, ContainerError::WrongLength { given: 0, expected: 1, .. }), "{error}");
 }

@@ -4,7 +4,20 @@ use warpkeep_containers::{Edge, EdgeOp, EdgeStatus, Graph, GraphOptions};
 use warpkeep_device::Device;
 
 use crate::model::{Model, Shape, check_contents};
-use crate::properties::device;
+
+tests_of! {
+    a_second_insert_is_as_good_as_the_first,
+    the_same_batch_goes_into_two_graphs,
+    an_undirected_batch_may_hold_both_directions,
+    a_hub_takes_all_edges_of_a_large_batch,
+    an_edge_with_all_operations_of_a_batch_answers_in_order,
+    vertices_beyond_the_table_are_added_and_asked_for,
+    loops_are_dropped_or_kept_as_the_options_say,
+    a_deleted_vertex_leaves_no_reverse_edge,
+    an_edge_stays_with_its_data_when_its_block_moves,
+    memory_comes_back_after_edges_are_deleted,
+    a_batch_may_have_more_than_a_million_operations,
+}
 
 fn graph(device: &Device, shape: Shape) -> Graph {
     Graph::new(device, &shape.options()).unwrap()
@@ -14,9 +27,8 @@ fn undirected() -> Shape {
     Shape { undirected: true, ..Shape::default() }
 }
 
-#[test]
-fn a_second_insert_is_as_good_as_the_first() {
-    let graph = graph(&device(), Shape::default());
+pub(crate) fn a_second_insert_is_as_good_as_the_first(device: &Device) {
+    let graph = graph(device, Shape::default());
     for round in 0..5_u32 {
         let edges: Vec<Edge> = (0..300).map(|i| Edge::new(i % 7, 10 * i + round + 10)).collect();
         let statuses = graph.insert_edges(&edges).unwrap();
@@ -28,10 +40,8 @@ fn a_second_insert_is_as_good_as_the_first() {
     }
 }
 
-#[test]
-fn the_same_batch_goes_into_two_graphs() {
-    let device = device();
-    let (one, two) = (graph(&device, undirected()), graph(&device, Shape::default()));
+pub(crate) fn the_same_batch_goes_into_two_graphs(device: &Device) {
+    let (one, two) = (graph(device, undirected()), graph(device, Shape::default()));
     let edges: Vec<Edge> = (0..500).map(|i| Edge::new(i % 20, i % 33)).collect();
     let kept = edges.clone();
     one.insert_edges(&edges).unwrap();
@@ -50,11 +60,9 @@ fn the_same_batch_goes_into_two_graphs() {
     }
 }
 
-#[test]
-fn an_undirected_batch_may_hold_both_directions() {
-    let device = device();
+pub(crate) fn an_undirected_batch_may_hold_both_directions(device: &Device) {
     let shape = Shape { weights: true, ..undirected() };
-    let graph = graph(&device, shape);
+    let graph = graph(device, shape);
     let ops = [
         EdgeOp::insert(Edge::new(1, 2).weight(1.0)),
         EdgeOp::insert(Edge::new(2, 1).weight(2.0)),
@@ -70,11 +78,9 @@ fn an_undirected_batch_may_hold_both_directions() {
     graph.verify().unwrap();
 }
 
-#[test]
-fn a_hub_takes_all_edges_of_a_large_batch() {
-    let device = device();
+pub(crate) fn a_hub_takes_all_edges_of_a_large_batch(device: &Device) {
     for shape in [Shape { ids: true, ..Shape::default() }, undirected()] {
-        let (graph, mut model) = (graph(&device, shape), Model::new(shape));
+        let (graph, mut model) = (graph(device, shape), Model::new(shape));
         // More than a long list, in one batch and then by few at a time, so that the list is moved whole and within its block.
         for (count, step) in [(9000, 3), (5, 7), (40, 1), (3000, 2)] {
             let ops: Vec<EdgeOp> = (0..count)
@@ -90,9 +96,8 @@ fn a_hub_takes_all_edges_of_a_large_batch() {
     }
 }
 
-#[test]
-fn an_edge_with_all_operations_of_a_batch_answers_in_order() {
-    let graph = graph(&device(), undirected());
+pub(crate) fn an_edge_with_all_operations_of_a_batch_answers_in_order(device: &Device) {
+    let graph = graph(device, undirected());
     let ops: Vec<EdgeOp> = (0..6000)
         .map(|i| if i % 3 == 2 { EdgeOp::delete(5, 9) } else { EdgeOp::insert(Edge::new(9, 5)) })
         .collect();
@@ -101,9 +106,8 @@ fn an_edge_with_all_operations_of_a_batch_answers_in_order() {
     assert_eq!(graph.edge_count(), 0);
 }
 
-#[test]
-fn vertices_beyond_the_table_are_added_and_asked_for() {
-    let graph = graph(&device(), Shape::default());
+pub(crate) fn vertices_beyond_the_table_are_added_and_asked_for(device: &Device) {
+    let graph = graph(device, Shape::default());
     assert_eq!((graph.vertex_count(), graph.degrees(&[0, 7]).unwrap()), (0, vec![0, 0]));
     graph.insert_edges(&[Edge::new(0, 1)]).unwrap();
     // Only an insert makes vertices; no edge comes to vertex 0 instead.
@@ -116,16 +120,14 @@ fn vertices_beyond_the_table_are_added_and_asked_for() {
     graph.verify().unwrap();
 }
 
-#[test]
-fn loops_are_dropped_or_kept_as_the_options_say() {
-    let device = device();
+pub(crate) fn loops_are_dropped_or_kept_as_the_options_say(device: &Device) {
     for undirected in [false, true] {
-        let dropping = graph(&device, Shape { undirected, ..Shape::default() });
+        let dropping = graph(device, Shape { undirected, ..Shape::default() });
         let ops = [EdgeOp::insert(Edge::new(4, 4)), EdgeOp::insert(Edge::new(4, 5)), EdgeOp::delete(4, 4)];
         use EdgeStatus::{Deleted, Inserted, Loop, Updated};
         assert_eq!(dropping.apply(&ops).unwrap(), [Loop, Inserted, Loop]);
         assert_eq!((dropping.edge_count(), dropping.stats().loops), (1, 0));
-        let keeping = graph(&device, Shape { undirected, keeps_loops: true, ..Shape::default() });
+        let keeping = graph(device, Shape { undirected, keeps_loops: true, ..Shape::default() });
         let ops = [ops[0], ops[1], EdgeOp::insert(Edge::new(4, 4))];
         assert_eq!(keeping.apply(&ops).unwrap(), [Inserted, Inserted, Updated]);
         let stats = keeping.stats();
@@ -137,13 +139,11 @@ fn loops_are_dropped_or_kept_as_the_options_say() {
     }
 }
 
-#[test]
-fn a_deleted_vertex_leaves_no_reverse_edge() {
-    let device = device();
+pub(crate) fn a_deleted_vertex_leaves_no_reverse_edge(device: &Device) {
     for shape in
         [Shape { keeps_loops: true, ..Shape::default() }, Shape { keeps_loops: true, ..undirected() }]
     {
-        let (graph, mut model) = (graph(&device, shape), Model::new(shape));
+        let (graph, mut model) = (graph(device, shape), Model::new(shape));
         let edges: Vec<Edge> = (0..900).map(|i| Edge::new(i % 30, i * 7 % 41)).collect();
         graph.insert_edges(&edges).unwrap();
         edges.iter().for_each(|edge| {
@@ -161,12 +161,10 @@ fn a_deleted_vertex_leaves_no_reverse_edge() {
     }
 }
 
-#[test]
-fn an_edge_stays_with_its_data_when_its_block_moves() {
+pub(crate) fn an_edge_stays_with_its_data_when_its_block_moves(device: &Device) {
     // Lists of different lengths grow past their blocks again and again, while others shrink.
-    let device = device();
     let shape = Shape { ids: true, times: true, weights: true, ..Shape::default() };
-    let (graph, mut model) = (graph(&device, shape), Model::new(shape));
+    let (graph, mut model) = (graph(device, shape), Model::new(shape));
     for round in 0..25_u32 {
         let ops: Vec<EdgeOp> = (0..400)
             .map(|i| {
@@ -185,9 +183,8 @@ fn an_edge_stays_with_its_data_when_its_block_moves() {
     check_contents(&graph, &model).unwrap();
 }
 
-#[test]
-fn memory_comes_back_after_edges_are_deleted() {
-    let graph = Graph::new(&device(), &GraphOptions::default()).unwrap();
+pub(crate) fn memory_comes_back_after_edges_are_deleted(device: &Device) {
+    let graph = Graph::new(device, &GraphOptions::default()).unwrap();
     let edges: Vec<Edge> = (0..30_000).map(|i| Edge::new(i % 100, i)).collect();
     let pairs: Vec<(u32, u32)> = edges.iter().map(|edge| (edge.source, edge.target)).collect();
     graph.insert_edges(&edges).unwrap();
@@ -203,4 +200,19 @@ fn memory_comes_back_after_edges_are_deleted() {
     graph.compact().unwrap();
     let stats = graph.stats();
     assert!(stats.slots <= 2000 && stats.dead_slots == 0, "{stats:?}");
+}
+
+pub(crate) fn a_batch_may_have_more_than_a_million_operations(device: &Device) {
+    let count = (1 << 20) + 777;
+    // Most of them are on edges of their own, so that there are more runs than a block sums up at once.
+    let op = |i: u32| match i % 5 {
+        4 => EdgeOp::delete(i % 1021, i * 7 % 599),
+        _ => EdgeOp::insert(Edge::new(i % 1021, i / 1021 % 797)),
+    };
+    let ops: Vec<EdgeOp> = (0..count).map(op).collect();
+    let shape = Shape { keeps_loops: true, ..Shape::default() };
+    let (on_device, on_cpu) = (graph(device, shape), Graph::on_cpu(&shape.options()));
+    assert!(on_device.apply(&ops).unwrap() == on_cpu.apply(&ops).unwrap());
+    assert_eq!(on_device.csr().unwrap(), on_cpu.csr().unwrap());
+    on_device.verify().unwrap();
 }

@@ -14,13 +14,13 @@ use crate::model::{Model, check_contents};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Params<K, V> {
-    map: HashMapRef<K, V>,
-    keys: DevicePtr,
-    operands: DevicePtr,
-    statuses: DevicePtr,
-    before: DevicePtr,
-    count: u64,
-    op: u64,
+    pub(crate) map: HashMapRef<K, V>,
+    pub(crate) keys: DevicePtr,
+    pub(crate) operands: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) before: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) op: u64,
 }
 
 // SAFETY: words of eight bytes, without padding.
@@ -93,7 +93,7 @@ impl<K: TestKey, V: TestValue> Calls<K, V>
 where
     CallKernels: Widths<K, V>,
 {
-    fn call(&self, kind: MapOpKind, ops: &[Operation]) -> Result<Vec<MapAnswer<V>>, DeviceError> {
+    pub(crate) fn call(&self, kind: MapOpKind, ops: &[Operation]) -> Result<Vec<MapAnswer<V>>, DeviceError> {
         self.launch(&self.run, kind, ops)
     }
 

@@ -9,7 +9,7 @@ use crate::keys::{TestKey, TestValue};
 use crate::model::{Model, check_contents, expected, random_op};
 
 /// Slots of a bucket.
-fn slots<K, V>() -> u64 {
+pub(crate) fn slots<K, V>() -> u64 {
     match size_of::<K>() + size_of::<V>() % 16 {
         4 => 16,
         8 => 8,

@@ -2,14 +2,18 @@
 
 #![cfg(not(no_simulator))]
 
+mod accesses;
+mod caller_stream;
 mod calls;
 mod container;
 mod crowded;
 mod files;
+mod insertions;
 mod keys;
 mod limits;
 mod model;
 mod properties;
+mod rest;
 mod set;
 mod set_limits;
 mod traps;
@@ -25,6 +29,20 @@ mod in_few_buckets {
     use super::crowded::Crowded;
 
     warpkeep_suites::simulator_suite!(Crowded);
+}
+
+mod insertions_alone {
+    use super::insertions::Insertions;
+
+    warpkeep_suites::simulator_suite!(Insertions);
+
+    #[test]
+    fn values_apart_and_keys_of_32_bits_agree_with_the_model() {
+        use warpkeep_suites::device::wrong_schedule;
+
+        assert_eq!(wrong_schedule::<Insertions<u64, [u64; 2]>>(20), None);
+        assert_eq!(wrong_schedule::<Insertions<u32, u32>>(20), None);
+    }
 }
 
 mod keys_alone {
@@ -47,4 +65,18 @@ mod calls_of_kernels {
     use super::calls::Calls;
 
     warpkeep_suites::simulator_suite!(Calls);
+}
+
+#[test]
+fn a_batch_sees_what_kernels_before_it_in_the_stream_do() {
+    let device = warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap();
+    caller_stream::a_batch_sees_what_kernels_before_it_in_the_stream_do(&device, 1000);
+}
+
+#[test]
+fn keys_without_a_slot_are_inserted_once() {
+    assert_eq!(rest::wrong_rest::<u64, u64>(40), None);
+    assert_eq!(rest::wrong_rest::<u32, u32>(20), None);
+    assert_eq!(rest::wrong_rest::<u64, [u64; 2]>(20), None);
+    assert_eq!(rest::wrong_rest::<u32, [u64; 2]>(20), None);
 }

@@ -24,7 +24,11 @@ fn options() -> HashMapOptions {
 }
 
 fn map() -> HashMap {
-    HashMap::new(&device(), &options()).unwrap()
+    map_on(&device())
+}
+
+fn map_on(device: &Device) -> HashMap {
+    HashMap::new(device, &options()).unwrap()
 }
 
 /// Keys of all kinds: few, so that operations of a batch meet, and any.
@@ -176,6 +180,67 @@ fn bad_arguments_are_refused_before_anything_changes() {
     let on_cpu = HashMap::on_cpu(&options());
     assert!(matches!(run(&on_cpu, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
     assert!(on_cpu.reference().is_err());
+}
+
+#[test]
+fn a_batch_that_changes_a_map_has_fewer_than_2_to_the_32_operations() {
+    // Kernels number them with 32 bits: with more, two would have one number.
+    let device = device();
+    let (map, stream) = (map_on(&device), device.stream().unwrap());
+    let keys = device.upload(&[1_u64]).unwrap();
+    let mut statuses = device.allocate(1).unwrap();
+    let mut run = |kind, count| {
+        let ops = DeviceOps { kinds: MapOpKinds::All(kind), keys: &keys, values: None, count };
+        let answers = DeviceAnswers { statuses: &mut statuses, before: None };
+        map.apply_on(ops, answers, &stream).unwrap_err()
+    };
+    let error = run(MapOpKind::Insert, 1 << 32);
+    assert!(matches!(error, ContainerError::TooLarge { given: 0x1_0000_0000, .. }), "{error}");
+    // Lookups have no numbers, and what is wrong with the others is another thing.
+    for (kind, count) in [(MapOpKind::Find, 1 << 32), (MapOpKind::Erase, u32::MAX as usize)] {
+        let error = run(kind, count);
+        assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+    }
+    // Longer batches of slices are run in parts.
+    let parts = HashMap::<u64, u64>::new(&device, &options().staged(usize::MAX)).unwrap();
+    parts.insert(&[1, 2], &[3, 4]).unwrap();
+}
+
+#[test]
+fn memory_of_another_device_is_refused() {
+    let [device, other] = [device(), device()];
+    let (map, stream) = (map_on(&device), device.stream().unwrap());
+    let columns = |device: &Device| {
+        (
+            device.upload(&[1_u64, 2]).unwrap(),
+            device.upload(&[0_u8, 0]).unwrap(),
+            device.upload(&[0_u64; 2]).unwrap(),
+        )
+    };
+    for wrong in 0..5 {
+        let of = |column| columns(if column == wrong { &other } else { &device });
+        let (keys, codes, values) = (of(0).0, of(1).1, of(2).2);
+        let (mut statuses, mut before) = (of(3).1, of(4).2);
+        let ops = DeviceOps { kinds: MapOpKinds::Each(&codes), keys: &keys, values: Some(&values), count: 2 };
+        let answers = DeviceAnswers { statuses: &mut statuses, before: Some(&mut before) };
+        let error = map.apply_on(ops, answers, &stream).unwrap_err();
+        assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "column {wrong}: {error}");
+        // SAFETY: it is refused, and uses nothing.
+        let refused = unsafe {
+            let answers = DeviceAnswers { statuses: &mut statuses, before: Some(&mut before) };
+            map.enqueue_on(ops, answers, &stream)
+        };
+        assert!(refused.is_err());
+    }
+    let (mut keys, _, mut values) = columns(&other);
+    let (mut own_keys, ..) = columns(&device);
+    for error in [
+        map.retrieve_all_on(&mut keys, &mut values, &stream).unwrap_err(),
+        map.retrieve_all_on(&mut own_keys, &mut values, &stream).unwrap_err(),
+    ] {
+        assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "{error}");
+    }
+    assert!(map.is_empty().unwrap());
 }
 
 #[test]

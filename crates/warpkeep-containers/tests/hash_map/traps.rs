@@ -1,10 +1,11 @@
 //! Mistakes that other hash tables for GPUs made, each as a test.
 
-use warpkeep_containers::{HashMap, HashMapOptions, MapOp, MapStatus};
+use warpkeep_containers::{HashMap, HashMapOptions, MapOp, MapOpKind, MapStatus, Upsert};
 use warpkeep_device::sim::{Fast, Seeded};
 use warpkeep_device::{Device, Mode};
 
 use crate::keys::key_of_hash;
+use crate::model::{Model, check_answers, check_contents};
 
 fn map(device: &Device) -> HashMap {
     HashMap::new(device, &HashMapOptions::default().seed(0)).unwrap()
@@ -154,4 +155,112 @@ fn pairs_are_never_torn() {
             assert_eq!(map.find(&keys).unwrap(), right);
         }
     }
+}
+
+/// A kernel that never ends fails.
+fn limited() -> Device {
+    Device::simulated(Mode::Fast(Fast { step_limit: 10_000, ..Fast::default() })).unwrap()
+}
+
+#[test]
+fn a_map_without_a_free_slot_does_all_that_needs_none() {
+    // A load of 1: four keys for each of 64 buckets, and no memory to grow.
+    for device in [limited(), Device::simulated(Mode::seeded(3)).unwrap()] {
+        let map = HashMap::new(&device, &HashMapOptions::default().seed(0).most_bytes(4096)).unwrap();
+        let keys: Vec<u64> = (0..256).map(|i| key_of_hash((i % 64) | (i << 32))).collect();
+        assert!(map.insert(&keys, &keys).unwrap().iter().all(|answer| answer.status == MapStatus::Inserted));
+        assert_eq!(map.stats().unwrap().load, 1.0);
+        map.verify().unwrap();
+        let others: Vec<u64> = (0..256).map(|i| key_of_hash((i % 64) | ((i + 1000) << 32))).collect();
+        assert_eq!(map.find(&others).unwrap(), [None; 256]);
+        assert!(map.insert(&others, &others).unwrap().iter().all(|answer| answer.status == MapStatus::Full));
+        assert!(map.erase(&others).unwrap().iter().all(|answer| answer.status == MapStatus::Absent));
+        // What was refused has moved nothing out, and keys that are there change.
+        let there: Vec<Option<u64>> = keys.iter().map(|key| Some(*key)).collect();
+        assert_eq!(map.find(&keys).unwrap(), there);
+        let added = map.upsert(Upsert::Add, &keys, &[1; 256]).unwrap();
+        assert!(added.iter().all(|answer| answer.status == MapStatus::Updated));
+        // One goes in each bucket, and others have their slots.
+        map.erase(&keys[..64]).unwrap();
+        assert!(
+            map.insert(&others[..64], &others[..64])
+                .unwrap()
+                .iter()
+                .all(|answer| answer.status == MapStatus::Inserted)
+        );
+        let left = keys[64..].iter().map(|key| (*key, key.wrapping_add(1)));
+        let model: Model = left.chain(others[..64].iter().map(|key| (*key, *key))).collect();
+        assert_eq!(map.stats().unwrap().load, 1.0);
+        check_contents(&map, &model).unwrap();
+    }
+}
+
+#[test]
+fn a_map_that_grew_and_was_emptied_is_filled_again() {
+    let map = map(&limited());
+    for round in 0..3_u64 {
+        let keys: Vec<u64> = (0..2000).map(|i| i + 1000 * round).collect();
+        assert!(map.insert(&keys, &keys).unwrap().iter().all(|answer| answer.status == MapStatus::Inserted));
+        map.verify().unwrap();
+        assert!(map.erase(&keys).unwrap().iter().all(|answer| answer.status == MapStatus::Erased));
+        assert!(map.is_empty().unwrap() && map.retrieve_all().unwrap().is_empty());
+        assert!(map.contains(&keys).unwrap().iter().all(|found| !found));
+        assert!(map.erase(&keys).unwrap().iter().all(|answer| answer.status == MapStatus::Absent));
+    }
+}
+
+#[test]
+fn batches_of_any_length_leave_no_lane_behind() {
+    // Lanes without an operation take part in what their warp and their block do together. The simulator notices if they do not.
+    for (seed, count) in [1, 2, 31, 32, 33, 63, 65, 127, 128, 129, 161, 255, 257].into_iter().enumerate() {
+        let map = map(&Device::simulated(Mode::seeded(seed as u64)).unwrap());
+        map.reserve(1000).unwrap();
+        let mut model = Model::new();
+        let mut run = |op: fn(u64) -> MapOp, first: u64| {
+            let ops: Vec<MapOp> = (first..first + count).map(op).collect();
+            let (keys, values): (Vec<u64>, Vec<u64>) = ops.iter().map(|op| (op.key, op.value)).unzip();
+            let answers = match ops[0].kind {
+                MapOpKind::Insert => map.insert(&keys, &values).unwrap(),
+                MapOpKind::Erase => map.erase(&keys).unwrap(),
+                _ => map.apply(&ops).unwrap(),
+            };
+            check_answers(&mut model, &ops, &answers).unwrap();
+        };
+        // Into an empty map; half of them there; mixed; half of them gone.
+        run(|key| MapOp::insert(key, 2 * key), 0);
+        run(|key| MapOp::insert(key, 3), count / 2);
+        run(|key| if key % 3 == 0 { MapOp::find(key) } else { MapOp::add(key / 2, 1) }, 0);
+        run(MapOp::erase, count / 3);
+        let found = map.find(&(0..count).collect::<Vec<u64>>()).unwrap();
+        assert!((0..count).zip(found).all(|(key, found)| model.get(&key).copied() == found));
+        check_contents(&map, &model).unwrap();
+    }
+}
+
+#[test]
+fn a_key_is_found_while_others_are_displaced() {
+    // Bucket 3 of 64 is the first one of all keys, and 32 others are their second ones: most batches move keys from one to the other.
+    let map = map(&fast());
+    let keys: Vec<u64> = (0..100).map(|i| key_of_hash(3 | ((i % 32) << 32) | (i << 48))).collect();
+    let (stay, come) = keys.split_at(20);
+    map.insert(stay, stay).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for round in 0..60 {
+                let some = &come[round % 60..round % 60 + 20];
+                map.apply(&some.iter().map(|key| MapOp::put(*key, 1)).collect::<Vec<_>>()).unwrap();
+                map.erase(some).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            threads.spawn(|| {
+                let there: Vec<Option<u64>> = stay.iter().map(|key| Some(*key)).collect();
+                for _ in 0..150 {
+                    assert_eq!(map.find(stay).unwrap(), there);
+                }
+            });
+        }
+    });
+    assert!(map.verify().unwrap() > 0, "keys are in their second buckets");
+    assert_eq!(map.len().unwrap(), 20);
 }

@@ -1,10 +1,17 @@
 //! Calls with buffers and a stream of the caller.
 
+use std::collections::BTreeMap;
+
 use warpkeep_containers::{
-    ContainerError, DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedMap,
-    OrderedMapOptions, OrderedOpKind, OrderedOpKinds, PairLayout,
+    ContainerError, DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedKey,
+    OrderedMap, OrderedMapOptions, OrderedOp, OrderedOpKind, OrderedOpKinds, OrderedWord, PairLayout, Upsert,
 };
 use warpkeep_device::{Buffer, Device, DeviceError, Mode};
+use warpkeep_suites::device::Dice;
+
+use crate::container::random_op;
+use crate::model::{Model, check_contents, expected, key_of};
+use crate::properties::apply_on;
 
 const FOUND: u8 = 3;
 const ABSENT: u8 = 4;
@@ -162,6 +169,40 @@ fn every_column_of_answers_is_written_whatever_the_operations_are() {
 }
 
 #[test]
+fn sorted_pairs_in_device_memory_are_put_as_they_are() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let stream = device.stream().unwrap();
+    // None, fewer pairs than a leaf has, several leaves, and more than the host sorts; with different keys, and with equal ones.
+    for count in [0_u64, 9, 300, 9000] {
+        for each in [1, 3] {
+            let keys: Vec<u64> = (0..count).map(|i| i / each * 5).collect();
+            let values: Vec<u64> = (0..count).collect();
+            let pairs = [device.upload(&keys).unwrap(), device.upload(&values).unwrap()];
+            let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+            map.put_sorted_on(&pairs[0], &pairs[1], count as usize, &stream).unwrap();
+            let mut model: BTreeMap<u64, u64> = keys.iter().copied().zip(values.iter().copied()).collect();
+            check_contents(&map, &model).unwrap();
+            // Into a map that has pairs.
+            map.upsert(Upsert::Replace, &[3, 5], &[7, 8]).unwrap();
+            map.put_sorted_on(&pairs[0], &pairs[1], count as usize, &stream).unwrap();
+            model.insert(3, 7);
+            let five = model.get(&5).copied().unwrap_or(8);
+            model.insert(5, five);
+            check_contents(&map, &model).unwrap();
+        }
+    }
+    let keys = device.upload(&[1_u64, 2, 2, 9, 7, 8, 3]).unwrap();
+    let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+    let error = map.put_sorted_on(&keys, &keys, 7, &stream).unwrap_err();
+    assert!(matches!(error, ContainerError::NotSorted { at: 4 }), "{error}");
+    let error = map.put_sorted_on(&keys, &keys, 8, &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+    assert!(map.is_empty());
+    let on_cpu = OrderedMap::<u64, u64>::on_cpu(&OrderedMapOptions::default());
+    assert!(matches!(on_cpu.put_sorted_on(&keys, &keys, 1, &stream), Err(ContainerError::OnCpu { .. })));
+}
+
+#[test]
 fn bad_arguments_are_errors_and_change_nothing() {
     let (device, map) = filled();
     let (stream, keys) = (device.stream().unwrap(), device.upload(&[1_u32, 2]).unwrap());
@@ -193,4 +234,60 @@ fn bad_arguments_are_errors_and_change_nothing() {
     let range = of_kind(OrderedOpKind::Range, &keys, &keys);
     map.apply_on(range, statuses_alone(&mut statuses), &stream).unwrap();
     assert_eq!(statuses.to_vec::<u8>().unwrap(), [TRUNCATED, TRUNCATED]);
+}
+
+/// Batches that the device plans, with every access of every kernel checked.
+fn planned_on_the_device<K: OrderedKey<V>, V: OrderedWord>(seed: u64) {
+    let device = Device::simulated(Mode::seeded(seed)).unwrap();
+    let (mut model, mut dice) = (Model::<K, V>::new(), Dice::new(seed));
+    let map = OrderedMap::new(&device, &OrderedMapOptions::default()).unwrap();
+    let stream = device.stream().unwrap();
+    let (keys, values): (Vec<K>, Vec<V>) = (0..300).map(|i| (key_of::<K>(5 * i), key_of::<V>(i))).unzip();
+    let columns = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+    map.put_sorted_on(&columns.0, &columns.1, keys.len(), &stream).unwrap();
+    model.extend(keys.into_iter().zip(values));
+    check_contents(&map, &model).unwrap();
+    for most in [1, 40, 300] {
+        let ops: Vec<OrderedOp<K, V>> = (0..most).map(|_| random_op(&mut dice)).collect();
+        let right: Vec<_> = ops.iter().map(|op| expected(&mut model, op)).collect();
+        assert_eq!(apply_on(&device, &map, &ops), right);
+        check_contents(&map, &model).unwrap();
+    }
+}
+
+#[test]
+fn batches_that_the_device_plans_read_nothing_that_was_not_written() {
+    for seed in 0..3 {
+        planned_on_the_device::<u32, u32>(seed);
+        planned_on_the_device::<u64, u64>(seed);
+        planned_on_the_device::<u128, u64>(seed);
+    }
+}
+
+#[test]
+fn memory_of_another_device_is_refused() {
+    let (device, map) = filled();
+    let other = Device::simulated(Mode::fast()).unwrap();
+    let stream = device.stream().unwrap();
+    let column = |is_wrong: bool| if is_wrong { &other } else { &device }.upload(&[1_u32, 2]).unwrap();
+    for wrong in 0..5 {
+        let [keys, ends] = [0, 1].map(|place| column(place == wrong));
+        let [mut statuses, mut pair_keys, mut pair_values] = [2, 3, 4].map(|place| column(place == wrong));
+        let answers = DeviceOrderedAnswers {
+            statuses: &mut statuses,
+            values: None,
+            keys: None,
+            counts: None,
+            pairs: Some(DevicePairs {
+                keys: &mut pair_keys,
+                values: &mut pair_values,
+                layout: PairLayout::Stride(1),
+            }),
+        };
+        let error = map.apply_on(of_kind(OrderedOpKind::Range, &keys, &ends), answers, &stream).unwrap_err();
+        assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "column {wrong}: {error}");
+    }
+    let error = map.put_sorted_on(&column(false), &column(true), 2, &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "{error}");
+    assert_eq!(map.len(), 500);
 }

@@ -3,14 +3,18 @@
 #![cfg(not(no_simulator))]
 
 mod calls;
+mod changes;
 mod container;
 mod device_calls;
 mod files;
+mod large;
 mod limits;
 mod model;
 mod properties;
+mod reads;
 mod snapshots;
 mod traps;
+mod writers;
 
 mod wide {
     use super::container::Wide;
@@ -28,4 +32,10 @@ mod widest {
     use super::container::Widest;
 
     warpkeep_suites::simulator_suite!(Widest);
+}
+
+mod wide_changes {
+    use super::changes::WideChanges;
+
+    warpkeep_suites::simulator_suite!(WideChanges);
 }

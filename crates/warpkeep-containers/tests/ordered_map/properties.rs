@@ -94,7 +94,7 @@ fn check_reads<K: OrderedKey<V>, V: OrderedWord>(
 }
 
 /// Runs a batch through device memory, where the device plans it; pairs of ranges one behind the other.
-fn apply_on<K: OrderedKey<V>, V: OrderedWord>(
+pub(crate) fn apply_on<K: OrderedKey<V>, V: OrderedWord>(
     device: &Device,
     map: &OrderedMap<K, V>,
     ops: &[OrderedOp<K, V>],

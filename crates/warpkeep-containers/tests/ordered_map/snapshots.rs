@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpkeep_containers::{OrderedMap, OrderedMapOptions, OrderedSnapshot, Upsert};
-use warpkeep_device::{Device, Mode};
+use warpkeep_containers::{ContainerError, Near, OrderedMap, OrderedMapOptions, OrderedSnapshot, Upsert};
+use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
 fn map() -> OrderedMap<u64, u64> {
@@ -128,4 +128,27 @@ fn threads_read_whole_batches_while_another_writes() {
     });
     assert_eq!(map.stats().unwrap().retired_leaves, 0);
     map.verify().unwrap();
+}
+
+#[test]
+fn a_snapshot_that_is_held_over_a_lost_device_answers_with_errors() {
+    for steps in [1, 40, 400] {
+        let device = Device::simulated(Mode::seeded(7)).unwrap();
+        let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+        let keys: Vec<u64> = (0..100).collect();
+        map.insert(&keys, &keys).unwrap();
+        let (first, second) = (map.snapshot(), map.snapshot());
+        let now = device.last_run().unwrap().now;
+        device.simulator().unwrap().crash_at(Some(now + steps));
+        let lost = |error: ContainerError| error.device().is_some_and(DeviceError::is_lost);
+        assert!(lost(map.upsert(Upsert::Add, &keys, &keys).unwrap_err()), "after {steps} steps");
+        // What the host knows is still there; the rest is an error, and nothing waits for ever.
+        assert_eq!((first.len(), map.len()), (100, 100));
+        assert!(lost(first.find(&keys).unwrap_err()) && lost(first.range(&[0], &[9], None).unwrap_err()));
+        assert!(lost(first.retrieve_all().unwrap_err()) && lost(map.verify().unwrap_err()));
+        drop(first);
+        assert!(lost(map.erase(&keys).unwrap_err()) && lost(map.stats().unwrap_err()));
+        drop(map);
+        assert!(lost(second.successor(&[0], Near::strict()).unwrap_err()));
+    }
 }

@@ -44,14 +44,16 @@ fn pairs(count: u64) -> Vec<(u64, u64)> {
 #[test]
 fn a_build_answers_as_insertions_in_the_order_of_the_batch() {
     for (slab_bytes, most_buckets) in [(64, 1 << 20), (128, 1 << 20), (64, 4), (128, 4)] {
-        let options = SlabHashOptions { slab_bytes, most_buckets, ..SlabHashOptions::default() };
+        let options =
+            SlabHashOptions { slab_bytes, most_buckets, seed: Some(0), ..SlabHashOptions::default() };
         for count in [1, 2, 30, 3000] {
             built_as_inserted::<u32>(&device(), options, &pairs(count), |number| number as u32);
             built_as_inserted::<u64>(&device(), options, &pairs(count), |number| number);
         }
     }
     // Nothing, and one key again and again, for which the table stays small.
-    let mut map: SlabMap = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap =
+        SlabMap::new(&device(), SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     assert!(map.build(&[], &[]).unwrap().is_empty());
     let answers = map.build(&[9; 5000], &(0..5000).collect::<Vec<u32>>()).unwrap();
     assert_eq!(answers[0], SlabAnswer::Inserted);
@@ -67,7 +69,8 @@ fn builds_and_growth_are_right_in_every_schedule() {
         let options = SlabHashOptions { most_buckets: 4 << (seed % 3), ..SlabHashOptions::default() };
         built_as_inserted::<u32>(&device, options, &pairs(150), |number| number as u32);
         built_as_inserted::<u64>(&device, options, &pairs(100), |number| number);
-        let mut set: SlabSet = SlabSet::new(&device, SlabHashOptions::default()).unwrap();
+        let mut set: SlabSet =
+            SlabSet::new(&device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
         let keys: Vec<u32> = (0..200).map(|i| i * i % 97).collect();
         let inserted = set.build(&keys).unwrap();
         let first = |at: usize| !keys[..at].contains(&keys[at]);
@@ -89,7 +92,11 @@ fn a_built_multimap_has_the_values_of_a_key_in_the_order_of_the_batch() {
     let count = 4000_u64;
     let keys: Vec<u64> = (0..count).map(|i| i * i % 150).collect();
     let values: Vec<u64> = (0..count).collect();
-    let mut map = SlabMultiMap::<u64, u64>::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map = SlabMultiMap::<u64, u64>::new(
+        &device(),
+        SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() },
+    )
+    .unwrap();
     assert!(map.build(&keys, &values).unwrap().iter().all(|answer| *answer == SlabAnswer::Inserted));
     let asked: Vec<u64> = (0..151).collect();
     let expected = |key: &u64| values.iter().copied().filter(|i| keys[*i as usize] == *key).collect();
@@ -111,7 +118,8 @@ fn a_build_of_columns_is_a_build() {
     let keys = device.upload(&[5_u32, 6, 5, 7]).unwrap();
     let values = device.upload(&[50_u32, 60, 51, 70]).unwrap();
     let (mut states, mut found) = (device.allocate(4).unwrap(), device.allocate(16).unwrap());
-    let mut map: SlabMap = SlabMap::new(&device, SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap =
+        SlabMap::new(&device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     let to = DeviceSlabAnswers { statuses: &mut states, values: Some(&mut found) };
     map.build_on(&keys, &values, 4, to, &stream).unwrap();
     let [inserted, present] = [SlabStatus::Inserted as u8, SlabStatus::Present as u8];
@@ -127,7 +135,8 @@ fn a_build_of_columns_is_a_build() {
     assert_eq!(map.build(&[6], &[1]).unwrap(), [SlabAnswer::Inserted]);
     assert_eq!(map.pairs().unwrap(), [(6, 1)]);
     // A set has no values.
-    let mut set: SlabSet = SlabSet::new(&device, SlabHashOptions::default()).unwrap();
+    let mut set: SlabSet =
+        SlabSet::new(&device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
     let to = DeviceSlabAnswers { statuses: &mut states, values: None };
     set.build_on(&keys, 4, to, &stream).unwrap();
     assert_eq!(sorted(set.keys().unwrap()), [5, 6, 7]);
@@ -136,8 +145,13 @@ fn a_build_of_columns_is_a_build() {
 #[test]
 fn a_build_without_slabs_answers_full() {
     // The least that a pool has: 1024 slabs of 7 pairs behind 4 buckets of 7 pairs.
-    let options =
-        SlabHashOptions { most_buckets: 4, most_slabs: 1, slab_bytes: 64, ..SlabHashOptions::default() };
+    let options = SlabHashOptions {
+        most_buckets: 4,
+        most_slabs: 1,
+        slab_bytes: 64,
+        seed: Some(0),
+        ..SlabHashOptions::default()
+    };
     let mut map: SlabMap = SlabMap::new(&device(), options).unwrap();
     let keys: Vec<u32> = (0..9000).map(|i| i / 9 * 10 + i % 9).chain(0..9000).collect();
     let answers = map.build(&keys, &keys.iter().map(|key| !key).collect::<Vec<_>>()).unwrap();
@@ -156,7 +170,9 @@ fn a_build_without_slabs_answers_full() {
 #[test]
 fn a_table_with_long_chains_grows_once_there_is_memory() {
     let device = device().with_budget(2 << 20);
-    let mut map = SlabMap::<u64, u64>::new(&device, SlabHashOptions::default()).unwrap();
+    let mut map =
+        SlabMap::<u64, u64>::new(&device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() })
+            .unwrap();
     // The columns of batches are there before memory becomes short. Then the slabs that there are have to do.
     let keys: Vec<u64> = (0..3000).collect();
     map.search(&keys).unwrap();
@@ -177,13 +193,48 @@ fn a_table_with_long_chains_grows_once_there_is_memory() {
 }
 
 #[test]
-fn a_build_keeps_no_memory_but_the_table() {
+fn a_build_works_in_the_memory_of_the_last_one() {
     let device = device();
-    let mut map: SlabMap = SlabMap::new(&device, SlabHashOptions::default()).unwrap();
-    let keys: Vec<u32> = (0..20_000).collect();
+    let mut map: SlabMap =
+        SlabMap::new(&device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
+    let keys: Vec<u32> = (0..20_000).map(|i| i / 2).collect();
     map.build(&keys, &keys).unwrap();
-    assert_eq!(device.allocated(), map.stats().unwrap().bytes);
-    map.clear().unwrap();
+    let kept = device.allocated();
+    assert!(kept > map.stats().unwrap().bytes);
+    for count in [20_000, 7000, 20_000] {
+        map.clear().unwrap();
+        map.build(&keys[..count], &keys[..count]).unwrap();
+        assert_eq!((device.allocated(), map.len().unwrap()), (kept, count as u64 / 2));
+        map.verify().unwrap();
+    }
+}
+
+#[test]
+fn memory_that_builds_keep_goes_before_a_table_stays_small() {
+    let device = &device().with_budget(8 << 20);
+    let mut map: SlabMap =
+        SlabMap::new(device, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }).unwrap();
+    let keys: Vec<u32> = (0..60_000).map(|i| i % 6000).collect();
     map.build(&keys, &keys).unwrap();
-    assert_eq!((device.allocated(), map.len().unwrap()), (map.stats().unwrap().bytes, 20_000));
+    let ballast = |bytes| std::iter::from_fn(move || device.allocate(bytes).ok()).collect::<Vec<Buffer>>();
+    let _all = (ballast(1 << 10), ballast(1));
+    let before = map.stats().unwrap().buckets;
+    map.reserve(12_000).unwrap();
+    assert_eq!(map.stats().unwrap().buckets, 2 * before);
+    map.verify().unwrap();
+    assert_eq!(map.len().unwrap(), 6000);
+}
+
+#[test]
+fn a_table_that_was_loaded_keeps_no_memory_but_its_own() {
+    let (device, folder) = (device(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("pairs.slab");
+    let mut map: SlabMap = SlabMap::on_cpu(SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() });
+    map.build(&(0..5000).collect::<Vec<_>>(), &(0..5000).collect::<Vec<_>>()).unwrap();
+    map.save(&path).unwrap();
+    let loaded: SlabMap =
+        SlabMap::load(&device, &path, SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() })
+            .unwrap();
+    assert_eq!(device.allocated(), loaded.stats().unwrap().bytes);
+    assert_eq!(loaded.len().unwrap(), 5000);
 }

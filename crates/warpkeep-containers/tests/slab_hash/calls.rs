@@ -2,18 +2,19 @@
 
 use std::fmt::Debug;
 
-use bytemuck::{Pod, checked};
+use bytemuck::{NoUninit, Pod, checked};
 use warpkeep_containers::{
-    ContainerError, DeviceSlabAnswers, DeviceSlabOps, SlabHashOptions, SlabKey, SlabMap, SlabMultiMap,
-    SlabMultiRequest, SlabOpKind, SlabOpKinds, SlabRequest, SlabSet, SlabStatus, SlabValue, Sorter,
+    ContainerError, DeviceSlabAnswers, DeviceSlabOps, SlabAnswer, SlabHashOptions, SlabKey, SlabMap,
+    SlabMultiMap, SlabMultiRequest, SlabOpKind, SlabOpKinds, SlabRequest, SlabSet, SlabStatus, SlabTableRef,
+    SlabValue, Sorter,
 };
-use warpkeep_device::{Buffer, Device, DeviceError};
+use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Grid, KernelSet as _};
 use warpkeep_suites::device::Dice;
 
 use crate::{device, sorted};
 
 fn options() -> SlabHashOptions {
-    SlabHashOptions::default()
+    SlabHashOptions { seed: Some(0), ..SlabHashOptions::default() }
 }
 
 fn statuses(column: &Buffer) -> Vec<SlabStatus> {
@@ -246,4 +247,99 @@ fn what_works_in_device_memory_is_refused_on_the_cpu() {
     refused(unsafe { map.enqueue_search(&keys, 1, to, &stream) }.map(|_| ()), "enqueue_search");
     let multi: SlabMultiMap = SlabMultiMap::on_cpu(options());
     refused(multi.gather_on(&keys, &keys, 1, &mut values, &stream), "gather_on");
+}
+
+#[test]
+fn batches_need_no_memory_that_is_not_there_already() {
+    let device = &device().with_budget(8 << 20);
+    let (stream, count) = (device.stream().unwrap(), 3000);
+    let mut map: SlabMap = SlabMap::new(device, SlabHashOptions { capacity: 9000, ..options() }).unwrap();
+    let keys = device.upload(&(0..count as u32).collect::<Vec<_>>()).unwrap();
+    let codes = device.upload(&[SlabOpKind::Replace as u8; 3000]).unwrap();
+    let (mut states, _) = answers::<u32>(device, count);
+    let mut replaced = |map: &mut SlabMap| {
+        let ops = DeviceSlabOps { kinds: SlabOpKinds::Each(&codes), keys: &keys, values: None, count };
+        map.apply_on(ops, DeviceSlabAnswers { statuses: &mut states, values: None }, &stream).unwrap();
+        statuses(&states)
+    };
+    assert!(replaced(&mut map).iter().all(|is| *is == SlabStatus::Inserted));
+    let ballast = |bytes| std::iter::from_fn(move || device.allocate(bytes).ok()).collect::<Vec<Buffer>>();
+    let _all = (ballast(1 << 10), ballast(1));
+    let before = device.allocated();
+    for _ in 0..3 {
+        assert!(replaced(&mut map).iter().all(|is| *is == SlabStatus::Updated));
+    }
+    assert_eq!((device.allocated(), map.len().unwrap()), (before, 3000));
+}
+
+#[derive(Clone, Copy, NoUninit)]
+#[repr(C)]
+struct Firsts {
+    seen: SlabTableRef,
+    words: DevicePtr,
+    statuses: DevicePtr,
+    count: u64,
+}
+
+warpkeep_device::kernel_set! {
+    struct CallKernels in "slab_hash_calls.cu", prefix "slab_hash_calls_" {
+        first: Firsts,
+    }
+}
+
+#[test]
+fn batches_count_what_kernels_of_the_caller_stored() {
+    let device = device();
+    let (kernels, stream) = (CallKernels::load(&device).unwrap(), device.stream().unwrap());
+    let mut set = SlabSet::<u64>::new(&device, SlabHashOptions { most_buckets: 4, ..options() }).unwrap();
+    // Room for 1024 slabs, of which the kernel takes nearly all.
+    set.insert(&[1 << 40]).unwrap();
+    let words: Vec<u64> = (0..7000).collect();
+    let column = device.upload(&words).unwrap();
+    let states = device.allocate(words.len()).unwrap();
+    let params = Firsts {
+        seen: set.reference().unwrap(),
+        words: column.ptr(),
+        statuses: states.ptr(),
+        count: words.len() as u64,
+    };
+    // SAFETY: the columns have as many elements as that, and the set stays until the stream is synchronised.
+    unsafe { kernels.first.launch(Grid::covering(params.count, 128), &params, &stream).unwrap() };
+    stream.synchronize().unwrap();
+    assert!(statuses(&states).iter().all(|is| *is == SlabStatus::Inserted));
+    assert_eq!(set.len().unwrap(), 7001);
+    // More slabs are needed than there are: that is known from the counters alone.
+    let more: Vec<u64> = (10_000..10_700).collect();
+    assert!(set.insert(&more).unwrap().iter().all(|answer| *answer == SlabAnswer::Inserted));
+    set.verify().unwrap();
+}
+
+#[test]
+fn columns_and_streams_of_another_device_are_refused_before_anything_is_changed() {
+    let (device, other) = (device(), device());
+    let (stream, theirs) = (device.stream().unwrap(), other.stream().unwrap());
+    let mut map: SlabMultiMap = SlabMultiMap::new(&device, options()).unwrap();
+    let (ours, foreign) = (device.allocate(40).unwrap(), other.allocate(40).unwrap());
+    let (mut states, mut foreign_states) = (device.allocate(10).unwrap(), other.allocate(10).unwrap());
+    let refused = |result: Result<(), ContainerError>, says: &str| {
+        let error = result.unwrap_err();
+        let is_typed = matches!(error.device(), Some(DeviceError::OtherDevice { .. }));
+        assert!(is_typed && error.to_string().starts_with(says), "{error}");
+    };
+    let kinds = SlabOpKinds::All(SlabOpKind::Insert);
+    let ops = |keys, values| DeviceSlabOps { kinds, keys, values, count: 10 };
+    let to = DeviceSlabAnswers { statuses: &mut states, values: None };
+    refused(map.apply_on(ops(&foreign, None), to, &stream), "keys");
+    let to = DeviceSlabAnswers { statuses: &mut states, values: None };
+    refused(map.apply_on(ops(&ours, Some(&foreign)), to, &stream), "values");
+    let to = DeviceSlabAnswers { statuses: &mut foreign_states, values: None };
+    refused(map.apply_on(ops(&ours, None), to, &stream), "statuses");
+    let to = DeviceSlabAnswers { statuses: &mut foreign_states, values: None };
+    refused(map.apply_on(ops(&foreign, None), to, &theirs), "a slab hash");
+    let to = DeviceSlabAnswers { statuses: &mut foreign_states, values: None };
+    refused(map.build_on(&foreign, &foreign, 10, to, &theirs), "a slab hash");
+    let mut values = other.allocate(40).unwrap();
+    refused(map.gather_on(&ours, &ours, 10, &mut values, &stream), "values");
+    assert!(map.is_empty().unwrap());
+    map.verify().unwrap();
 }

@@ -11,6 +11,7 @@ mod cpu;
 mod files;
 mod limits;
 mod traps;
+mod verify;
 
 use slab_table::Slabs;
 use warpkeep_containers::{SlabMap, SlabSet};

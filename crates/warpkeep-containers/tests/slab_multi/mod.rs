@@ -63,7 +63,7 @@ where
     }
 
     fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
-        let options = SlabHashOptions { slab_bytes: SLAB_BYTES, ..SlabHashOptions::default() };
+        let options = SlabHashOptions { slab_bytes: SLAB_BYTES, seed: Some(0), ..SlabHashOptions::default() };
         SlabMultiMap::new(device, options).map(Self).map_err(device_error)
     }
 
@@ -107,6 +107,7 @@ where
 
     fn compare(&self, model: &Self::Model) -> Result<(), String> {
         let failed = |error: ContainerError| error.to_string();
+        self.0.verify().map_err(failed)?;
         let mut found = Self::Model::new();
         for (key, value) in self.0.pairs().map_err(failed)? {
             found.entry(key).or_default().push(value);

@@ -20,6 +20,7 @@ pub(crate) trait Table: Sized {
     fn apply(&mut self, batch: &[Request<Self>]) -> Result<Vec<SlabAnswer<Self::Value>>, ContainerError>;
     fn pairs(&self) -> Result<Vec<Pair<Self>>, ContainerError>;
     fn len(&self) -> Result<u64, ContainerError>;
+    fn verify(&self) -> Result<(), ContainerError>;
     /// The key and the value that the lower bits of a number are.
     fn pair_of(key: u64, value: u64) -> (Self::Key, Self::Value);
 }
@@ -53,6 +54,10 @@ macro_rules! table {
 
             fn len(&self) -> Result<u64, ContainerError> {
                 self.len()
+            }
+
+            fn verify(&self) -> Result<(), ContainerError> {
+                self.verify()
             }
 
             fn pair_of(key: u64, value: u64) -> ($key, $value) {
@@ -98,7 +103,12 @@ impl<T: Table, const SLAB_BYTES: u32, const GROWS: bool> Container for Slabs<T, 
 
     fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
         let most_buckets = if GROWS { 1 << 20 } else { 4 };
-        let options = SlabHashOptions { slab_bytes: SLAB_BYTES, most_buckets, ..SlabHashOptions::default() };
+        let options = SlabHashOptions {
+            slab_bytes: SLAB_BYTES,
+            most_buckets,
+            seed: Some(0),
+            ..SlabHashOptions::default()
+        };
         T::create(device, options).map(Self).map_err(device_error)
     }
 
@@ -135,6 +145,7 @@ impl<T: Table, const SLAB_BYTES: u32, const GROWS: bool> Container for Slabs<T, 
 
     fn compare(&self, model: &Self::Model) -> Result<(), String> {
         let failed = |error: ContainerError| error.to_string();
+        self.0.verify().map_err(failed)?;
         let pairs = self.0.pairs().map_err(failed)?;
         let (len, found) = (self.0.len().map_err(failed)?, pairs.iter().copied().collect::<Self::Model>());
         if &found == model && pairs.len() == model.len() && len == model.len() as u64 {

@@ -6,6 +6,8 @@
 namespace wk {
 
 constexpr u32 kLineParts = 4;
+// The line of a lane that needs none.
+constexpr u32 kNoLine = ~0u;
 
 // A line as its lane has it, in parts of sixteen bytes.
 struct Line {
@@ -36,6 +38,27 @@ struct Lines {
         for (u32 i = 0; i < kLineParts; i++) {
             u64 its = (u64)Warp().shfl_among<kLineParts>(number, i) * stride;
             lines.parts[i] = load<Scope::Device, Order::Relaxed>(first + its + part);
+        }
+        return lines;
+    }
+
+    // The same for lines of kLineParts, and nothing is read for lanes that give kNoLine: their lines are zero.
+    static WK_DEVICE Lines wanted(const U128* first, u32 number) {
+        Lines lines;
+        for (u32 i = 0; i < kLineParts; i++) {
+            u32 its = Warp().shfl_among<kLineParts>(number, i);
+            lines.parts[i] = U128{0, 0};
+            if (its != kNoLine) lines.parts[i] = load<Scope::Device, Order::Relaxed>(first + (u64)its * kLineParts + lane() % kLineParts);
+        }
+        return lines;
+    }
+
+    // The same as at for lines anywhere, at the address of each lane. Lanes that need no line give that of any.
+    static WK_DEVICE Lines of(const U128* own) {
+        Lines lines;
+        for (u32 i = 0; i < kLineParts; i++) {
+            const U128* its = (const U128*)Warp().shfl_among<kLineParts>((u64)own, i);
+            lines.parts[i] = load<Scope::Device, Order::Relaxed>(its + lane() % kLineParts);
         }
         return lines;
     }

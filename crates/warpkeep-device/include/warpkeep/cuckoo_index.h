@@ -17,6 +17,7 @@
 // What may run at the same time, in one kernel or in several: search, insert, replace and erase, all with each other. None of them moves an entry, so a
 // search finds each one that is there all the while. Nothing here while a call of the host changes the index.
 #pragma once
+#include "warpkeep/append.h"
 #include "warpkeep/coop_read.h"
 #include "warpkeep/fault_point.h"
 
@@ -84,7 +85,7 @@ struct IndexMatches {
 struct CuckooIndexRef {
     // Cells of a bucket follow each other, and buckets do.
     u64* cells;
-    // The number of entries, and words of the host's.
+    // The number of entries, a SpreadCount, and words of the host's behind it.
     u64* control;
     // The number of buckets, less one.
     u64 mask;
@@ -95,6 +96,8 @@ struct CuckooIndexRef {
         u64 first;
         u64 second;
     };
+
+    WK_DEVICE SpreadCount length() const { return SpreadCount{control}; }
 
     static WK_DEVICE u32 signature(u64 hash) { return (u32)(hash >> 32); }
     // The other bucket of an entry that has this one. Odd, so that it is another.
@@ -121,9 +124,11 @@ struct CuckooIndexRef {
 
         WK_DEVICE u64 cell(u32 i) const { return i & 1 ? parts[i / 2].hi : parts[i / 2].lo; }
         // The cells that are empty, one bit each.
-        WK_DEVICE u32 free() const {
+        WK_DEVICE u32 free() const { return equal(0); }
+        // The cells that have this, one bit each.
+        WK_DEVICE u32 equal(u64 wanted) const {
             u32 bits = 0;
-            for (u32 i = 0; i < kIndexCells; i++) bits |= (u32)(cell(i) == 0) << i;
+            for (u32 i = 0; i < kIndexCells; i++) bits |= (u32)(cell(i) == wanted) << i;
             return bits;
         }
         WK_DEVICE void add_matches(u32 signature, IndexMatches& found) const {
@@ -173,7 +178,7 @@ struct CuckooIndexRef {
     WK_DEVICE IndexStatus insert(u64 hash, u32 location) const {
         if (location == kNoLocation) return IndexStatus::BadLocation;
         if (!claim(group(hash), location)) return IndexStatus::Full;
-        fetch_add(control, 1);
+        length().add(1);
         return IndexStatus::Inserted;
     }
 
@@ -187,33 +192,42 @@ struct CuckooIndexRef {
     // Removes one entry.
     WK_DEVICE IndexStatus erase(u64 hash, u32 location) const {
         if (!change(group(hash), location, 0)) return IndexStatus::Absent;
-        fetch_add(control, ~0ull);
+        length().add(~0ull);
         return IndexStatus::Deleted;
     }
 
     // Writes to the cell of one entry, if it is there.
     WK_DEVICE bool change(const Group& group, u32 location, u64 next) const {
+        u64 wanted = cell_of(group.signature, location);
+        return change_of(group, location, next, read(group.first).equal(wanted), read(group.second).equal(wanted));
+    }
+
+    // The same for a thread that knows which cells of the buckets had the entry.
+    WK_DEVICE bool change_of(const Group& group, u32 location, u64 next, u32 first, u32 other) const {
         if (location == kNoLocation) return false;
         u64 wanted = cell_of(group.signature, location);
-        for (u32 second = 0; second < 2; second++) {
-            u64* at = bucket(second ? group.second : group.first);
-            for (u32 i = 0; i < kIndexCells; i++) {
-                if (load<Scope::Device, Order::Relaxed>(at + i) != wanted) continue;
-                if (WK_FAULT_POINT("cuckoo_index.change")) {
-                    store<Scope::Device, Order::Relaxed>(at + i, next);
-                    return true;
-                }
-                // Another thread may have the same entry removed: then there may be a second one.
-                if (cas<Scope::Device, Order::Relaxed>(at + i, wanted, next) == wanted) return true;
+        for (u32 had = first | other << kIndexCells; had; had &= had - 1) {
+            u32 which = ffs(had) - 1;
+            u64* at = bucket(which < kIndexCells ? group.first : group.second) + which % kIndexCells;
+            if (WK_FAULT_POINT("cuckoo_index.change")) {
+                store<Scope::Device, Order::Relaxed>(at, next);
+                return true;
             }
+            // Another thread may have the same entry removed: then there may be a second one.
+            if (cas<Scope::Device, Order::Relaxed>(at, wanted, next) == wanted) return true;
         }
         return false;
     }
 
     // Takes an empty cell of the emptier bucket, the nearest to the left of the preferred one, so that threads with different signatures seldom meet.
     WK_DEVICE bool claim(const Group& group, u32 location) const {
+        return claim_of(group, location, read(group.first).free(), read(group.second).free());
+    }
+
+    // The same for a thread that knows which cells of the buckets were empty. An empty cell may have been taken meanwhile; no other became empty.
+    WK_DEVICE bool claim_of(const Group& group, u32 location, u32 first, u32 other) const {
         u64 cell = cell_of(group.signature, location);
-        u32 free[2] = {read(group.first).free(), read(group.second).free()};
+        u32 free[2] = {first, other};
         while (free[0] | free[1]) {
             bool second = popc(free[1]) > popc(free[0]);
             u32 at = nearest(second ? free[1] : free[0], preferred(group.signature));

@@ -24,7 +24,13 @@
 // What may run at the same time, in one kernel or in several: find and contains with each other and with everything here; insert and upsert with each
 // other; erase with erase. Not erase with insert or upsert: a slot that becomes free in between could let a key in twice. And nothing here while a call of
 // the host changes the map. A reference is good until the next such call, because that may double the buckets.
+//
+// With values of 16 bytes there are two limits more. First, a find that runs beside kernels which erase and insert one after the other must not run beside two
+// of each: if its key is erased, its slot given to another key, that one erased and the first key inserted there again, all between the two times that the
+// find reads the slot, it gives the other key's value. Second, a call of upsert that puts such a value and asks for the one before needs a GPU of compute
+// capability 9.0 or later, which exchanges 16 bytes; for older ones it does not compile. All other calls of such maps compile for GPUs from 7.0 on.
 #pragma once
+#include "warpkeep/append.h"
 #include "warpkeep/fault_point.h"
 #include "warpkeep/hash.h"
 
@@ -246,11 +252,13 @@ template <class Key, class Value = KeyOnly> struct HashRef {
     Slot* slots;
     // A value for each slot, if values are apart.
     Held* values;
-    // The number of keys, and words of the host's.
+    // The number of keys, a SpreadCount, and words of the host's behind it.
     u64* control;
     u64 seed;
     // The number of buckets, less one.
     u64 mask;
+
+    WK_DEVICE SpreadCount length() const { return SpreadCount{control}; }
 
     WK_DEVICE Key hash(Key key) const { return Hashing::mix(seed, key); }
     WK_DEVICE Key key(Key hash) const { return Hashing::unmix(seed, hash); }
@@ -393,7 +401,7 @@ template <class Key, class Value = KeyOnly> struct HashRef {
                 place.slot = was;
             }
             switch (claim_shared(hashed, operand)) {
-                case Claim::Taken: fetch_add(control, 1); return MapStatus::Inserted;
+                case Claim::Taken: length().add(1); return MapStatus::Inserted;
                 case Claim::Full: return MapStatus::Full;
                 // Another thread took the slot, perhaps for this key, whose value may be on its way.
                 case Claim::Lost: if constexpr (kApart) backoff(20); break;
@@ -413,7 +421,7 @@ template <class Key, class Value = KeyOnly> struct HashRef {
             Slot was = cas<Scope::Device, kTaking>(place.at, place.slot, Slot{});
             if (same(was, place.slot)) {
                 if (before) *before = value;
-                fetch_add(control, ~0ull);
+                length().add(~0ull);
                 return MapStatus::Erased;
             }
             // The value changed, or another thread was first.
@@ -427,6 +435,10 @@ template <class Key, class Value = KeyOnly> struct HashRef {
     WK_DEVICE MapStatus upsert_apart(MapOp op, const Place& place, const Held& operand, Held* before) const {
         fence();
         Held* at = values + (place.at - slots);
+        if (op == MapOp::Put && !before) {
+            store<Scope::Device, Order::Release>(at, operand);
+            return MapStatus::Updated;
+        }
         Held old = op == MapOp::Put ? exchange<Scope::Device, Order::AcqRel>(at, operand) : load<Scope::Device, Order::Relaxed>(at);
         if (before) *before = old;
         return op == MapOp::Put ? MapStatus::Updated : MapStatus::Found;

@@ -1,4 +1,5 @@
-// An ordered map of unsigned keys of 4, 8 or 16 bytes in device memory: what kernels need to read one. The host's side, which changes it, is warpkeep_containers::OrderedMap.
+// An ordered map of unsigned keys of 4, 8 or 16 bytes in device memory: what kernels need to read one. Those that change one need warpkeep/ordered_writer.h,
+// too. The host's side is warpkeep_containers::OrderedMap.
 //
 //     struct Params { wk::OrderedMapRef<wk::u64, wk::u64> quotes; const wk::u64* times; wk::u64* prices; wk::u64 count; };
 //     WK_KERNEL(price_at, Params) {
@@ -41,6 +42,8 @@ enum class OrderedStatus : u8 {
     Erased = 5,
     // There are more pairs in the range than there was room for.
     Truncated = 6,
+    // There was no memory for what a kernel wanted to change, and nothing was changed.
+    Full = 7,
 };
 
 enum class OrderedOp : u8 {
@@ -110,6 +113,38 @@ template <bool OrEqual, class K> WK_DEVICE u32 keys_below(const U128& part, K ke
     else return words_below<OrEqual>(part, key);
 }
 
+// Of the keys in sixteen bytes: whether one is `key`.
+template <class K> WK_DEVICE bool has_key(const U128& part, K key) {
+    if constexpr (sizeof(K) == 16) return part == key;
+    else if constexpr (sizeof(K) == 8) return part.lo == key || part.hi == key;
+    else return (K)part.lo == key || (K)(part.lo >> 32) == key || (K)part.hi == key || (K)(part.hi >> 32) == key;
+}
+
+// What a search among sorted keys comes to: how many are less than the key, or not more, and whether it is there.
+struct SortedPlace {
+    u32 below;
+    bool is_there;
+};
+
+// Searches sorted keys, of which `part(i)` gives sixteen bytes. A lane that reads another line than its neighbours
+// takes a cycle of the multiprocessor for each read, and these cycles limit lookups, so not all parts are read: of four
+// two on average, of eight three.
+template <bool OrEqual, class K, class Part> WK_DEVICE SortedPlace search_sorted(u32 parts, K key, const Part& part) {
+    constexpr u32 kEach = 16 / sizeof(K);
+    bool is_there = false;
+    u32 low = 0, high = parts;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        U128 its = part(middle);
+        u32 below = keys_below<OrEqual>(its, key);
+        is_there |= has_key(its, key);
+        if (below == 0) high = middle;
+        else if (below < kEach) return {middle * kEach + below, is_there};
+        else low = middle + 1;
+    }
+    return {low * kEach, is_there};
+}
+
 // A version of a map: plain data, to be a part of a kernel's parameters.
 template <class K, class V> struct OrderedMapRef {
     static_assert(sizeof(K) == sizeof(V) || (sizeof(K) == 16 && sizeof(V) == 8), "keys and values of 4 or of 8 bytes, or of 16 and 8");
@@ -140,17 +175,19 @@ template <class K, class V> struct OrderedMapRef {
         WK_DEVICE V value(u32 slot) const { return load(values() + slot); }
         WK_DEVICE bool has(u32 slot, K key) const { return slot < count && this->key(slot) == key; }
 
-        // The first slot whose key is not less than `key`. Slots without a pair have the largest key.
-        WK_DEVICE u32 lower_bound(K key) const {
-            if (count == 0) return 0;
-            constexpr u32 kParts = kLeafPairs * sizeof(K) / 16;
+        // The first slot whose key is not less than `key`, and whether the key is there. Slots without a pair have the
+        // largest key.
+        WK_DEVICE SortedPlace search(K key) const {
+            if (!at) return {0, false};
+            constexpr u32 kBytes = kLeafPairs * sizeof(K);
             const U128* parts = (const U128*)keys();
-            u32 below = 0;
-            for (u32 i = 0; i < kParts; i++) below += keys_below<false>(load(parts + i), key);
-            if constexpr (kParts * 16 < kLeafPairs * sizeof(K)) {
-                below += keys_below<false>(U128{load((const u64*)(parts + kParts)), ~0ull}, key);
-            }
-            return below;
+            SortedPlace place = search_sorted<false>((kBytes + 15) / 16, key, [&](u32 i) {
+                U128 part = load(parts + i);
+                // Behind the last key are values.
+                if (kBytes % 16 && i == kBytes / 16) part.hi = ~0ull;
+                return part;
+            });
+            return {place.below, place.is_there && place.below < count};
         }
     };
 
@@ -205,8 +242,7 @@ template <class K, class V> struct OrderedMapRef {
         for (u32 level = depth; level-- > 0;) {
             u64 left = entries(level) - node * kOrderedFanout;
             const U128* parts = (const U128*)(separators + levels[level] + node * kOrderedFanout);
-            u32 below = 0;
-            for (u32 i = 0; i < kOrderedFanout * sizeof(K) / 16; i++) below += keys_below<true>(load(parts + i), key);
+            u32 below = search_sorted<true>(kOrderedFanout * sizeof(K) / 16, key, [&](u32 i) { return load(parts + i); }).below;
             // Separators at the end of a level are no leaf's.
             if (below > left) below = (u32)left;
             node = node * kOrderedFanout + (below ? below - 1 : 0);
@@ -214,25 +250,33 @@ template <class K, class V> struct OrderedMapRef {
         return (u32)node;
     }
 
-    WK_DEVICE bool find(K key, V& value) const {
-        Leaf its = leaf(locate(key));
-        u32 slot = its.lower_bound(key);
-        bool there = its.has(slot, key);
-        if (there) value = its.value(slot);
-        return there;
+    WK_DEVICE bool find(K key, V& value) const { return find_in(locate(key), key, value); }
+
+    // Looks a key up in the leaf of this number. Of the leaf's header it needs the number of pairs for the largest key
+    // alone, which slots without a pair have, too.
+    WK_DEVICE bool find_in(u32 number, K key, V& value) const {
+        if (number >= leaf_count) return false;
+        Leaf its{leaves + (u64)load(handles + number) * kLeafBytes, kLeafPairs};
+        SortedPlace place = its.search(key);
+        if (key == largest_key<K>() && place.is_there) place.is_there = place.below < (u32)load((const u64*)its.at);
+        if (place.is_there) value = its.value(place.below);
+        return place.is_there;
     }
 
     // The nearest pair on one side.
-    WK_DEVICE Cursor nearest(K key, bool is_down, bool or_equal) const {
-        u32 number = locate(key);
+    WK_DEVICE Cursor nearest(K key, bool is_down, bool or_equal) const { return nearest_in(locate(key), key, is_down, or_equal); }
+    // The same from the leaf that has the key if there is one.
+    WK_DEVICE Cursor nearest_in(u32 number, K key, bool is_down, bool or_equal) const {
         Leaf its = leaf(number);
-        u32 slot = its.lower_bound(key);
-        Cursor at{in_order(), its, number, slot};
-        bool is_there = its.has(slot, key);
-        if (is_there && or_equal) return at;
+        return nearest_at(number, its, its.search(key), is_down, or_equal);
+    }
+    // The same, given the place of the key in that leaf.
+    WK_DEVICE Cursor nearest_at(u32 number, Leaf its, SortedPlace place, bool is_down, bool or_equal) const {
+        Cursor at{in_order(), its, number, place.below};
+        if (place.is_there && or_equal) return at;
         if (is_down) at.previous();
         // Unless the key is there, the slot has the next one, or there is none in this leaf.
-        else if (is_there || slot == its.count) at.next();
+        else if (place.is_there || place.below >= its.count) at.next();
         return at;
     }
     // The first pair whose key is not less than `key`, or is more.
@@ -243,12 +287,13 @@ template <class K, class V> struct OrderedMapRef {
     WK_DEVICE Cursor last_at_most(K key) const { return nearest(key, true, true); }
 
     // How many keys are less than `key`, or not more.
-    WK_DEVICE u32 rank(K key, bool or_equal) const {
-        u32 number = locate(key);
+    WK_DEVICE u32 rank(K key, bool or_equal) const { return rank_in(locate(key), key, or_equal); }
+    // The same, given the leaf that has the key if there is one.
+    WK_DEVICE u32 rank_in(u32 number, K key, bool or_equal) const {
         Leaf its = leaf(number);
         if (its.count == 0) return 0;
-        u32 slot = its.lower_bound(key);
-        return load(before + number) + slot + (or_equal && its.has(slot, key));
+        SortedPlace place = its.search(key);
+        return load(before + number) + place.below + (or_equal && place.is_there);
     }
     // How many keys lie between two bounds, both included.
     WK_DEVICE u32 count(K low, K high) const { return low > high ? 0 : rank(high, true) - rank(low, false); }

@@ -46,6 +46,16 @@ struct KeyMixer {
 WK_DEVICE bool same_word(u32 a, u32 b) { return a == b; }
 WK_DEVICE bool same_word(u64 a, u64 b) { return a == b; }
 WK_DEVICE bool same_word(U128 a, U128 b) { return a.lo == b.lo && a.hi == b.hi; }
+// Word `i` of the words in sixteen bytes.
+template <class Word> WK_DEVICE Word word_in(const U128& part, u32 i) {
+    if constexpr (sizeof(Word) == 16) {
+        return part;
+    } else if constexpr (sizeof(Word) == 8) {
+        return i ? part.hi : part.lo;
+    } else {
+        return (Word)((i < 2 ? part.lo : part.hi) >> 32 * (i % 2));
+    }
+}
 // What the lane of this rank gave.
 template <u32 Lanes, class Word> WK_DEVICE Word word_of_lane(Word word, u32 rank) {
     Tile<Lanes> tile;

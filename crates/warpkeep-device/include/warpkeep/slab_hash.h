@@ -1,13 +1,15 @@
 // Slab hash: a hash table of chains of slabs, whose keys are unique or not. The host's side is SlabMap, SlabSet and SlabMultiMap of
 // warpkeep_containers.
 //
-// A slab is 64 or 128 bytes of cells (warpkeep/slab_cell.h), the last of which leads to the next slab. A tile with a lane for each cell reads it at
-// once. Each lane of a tile may have a request; the tile serves them one after the other, and the tiles of a warp take steps together, so that they
-// ask for slabs together.
+// A slab is 64 or 128 bytes of cells (warpkeep/slab_cell.h), the last of which leads to the next slab. Each lane of a warp may have a request, and all
+// walk their chains at the same time: four lanes read each of their slabs together, and each lane changes the cell of its own request. What is left
+// needs a new slab, or lost its cell to another request, or goes through the whole chain. Tiles with a lane for each cell of a slab serve that, one
+// request after the other; the tiles of a warp take steps together, so that they ask for slabs together.
 //
 // What keeps keys unique while everything runs at the same time:
 //  - An insertion takes the first empty cell of the chain, by CAS. No cell becomes empty again, so cells fill in the order of the chain, a key that is
-//    there is before the first empty cell, and of two insertions of a key one loses the CAS and finds the other's cell.
+//    there is before the first empty cell, and of two insertions of a key one loses the CAS and finds the other's cell. So it does not matter that
+//    the cells of a slab are not read at one moment: those before the one that was seen empty have other keys, for ever.
 //  - A deleted cell keeps its key: a tombstone is taken by its own key only. So a key has one place, until the table is built anew.
 //  - Every change is a CAS on the whole cell as it was read. A change that comes between is noticed.
 // Where keys need not be unique, an insertion does the same without looking for its key, and a tombstone stays until the table is built anew. Cells
@@ -16,8 +18,16 @@
 // In both kinds a slab is complete before it is linked, with the new cell in it, and links do not change. A tile that loses the CAS on the link gives
 // its slab back.
 #pragma once
+#include "warpkeep/coop_read.h"
 #include "warpkeep/slab_alloc.h"
 #include "warpkeep/slab_cell.h"
+
+// Before a loop whose array has to lie in registers.
+#if WK_ON_GPU
+#define WK_SLAB_UNROLLED _Pragma("unroll")
+#else
+#define WK_SLAB_UNROLLED
+#endif
 
 namespace wk {
 
@@ -85,39 +95,19 @@ template <class Cell, u32 SlabBytes, bool Unique> struct SlabTable {
 
     // The answer to the request of this lane, if it has one. Where all requests only read, less is compiled.
     template <bool ReadOnly = false> WK_DEVICE Answer serve(bool wants, SlabOp op, Key key, Value value) {
-        Tile<kLanes> tile;
-        Warp warp;
+        Key mixed = table.mixer.mix(key), quotient = mixed >> table.bits;
+        Word* slab = table.bucket<Cell>((u32)mixed & (table.buckets() - 1), SlabBytes);
+        Answer answer = walk<ReadOnly>(wants && op < SlabOp::Count, op, quotient, value, slab);
+        bool is_left = wants && answer.status == SlabStatus::Pending;
+        Answer rest = take_turns<ReadOnly>(is_left, op, quotient, value, slab);
+        return is_left ? rest : answer;
+    }
+
+    // The same for requests that all search.
+    WK_DEVICE Answer search(bool wants, Key key) {
         Key mixed = table.mixer.mix(key);
-        u32 waiting = tile.ballot(wants);
-        Answer answer;
-        Word* slab = nullptr;
-        // What the tile's request has counted so far.
-        u32 passed = 0;
-        while (warp.any(waiting != 0)) {
-            u32 turn = waiting ? ffs(waiting) - 1 : 0;
-            Answer done;
-            Key quotient = 0;
-            Value its_value = 0;
-            bool grows = false;
-            if (waiting) {
-                Key its = tile.shfl(mixed, turn);
-                SlabOp what = (SlabOp)tile.shfl((u32)op, turn);
-                its_value = tile.shfl(value, turn);
-                quotient = its >> table.bits;
-                if (!slab) slab = table.bucket<Cell>((u32)its & (table.buckets() - 1), SlabBytes);
-                done = step<ReadOnly>(slab, what, quotient, its_value, grows, passed);
-            }
-            if constexpr (!ReadOnly) {
-                if (warp.any(grows)) append(slab, Cell::of(quotient, its_value), grows, done);
-            }
-            if (done.status != SlabStatus::Pending) {
-                if (tile.rank() == turn) answer = done;
-                waiting &= waiting - 1;
-                slab = nullptr;
-                passed = 0;
-            }
-        }
-        return answer;
+        Word* slab = table.bucket<Cell>((u32)mixed & (table.buckets() - 1), SlabBytes);
+        return walk<true>(wants, SlabOp::Search, mixed >> table.bits, 0, slab);
     }
 
     // Adds what the warp changed to the counters. Once, in the end.
@@ -130,11 +120,151 @@ template <class Cell, u32 SlabBytes, bool Unique> struct SlabTable {
     }
 
 private:
+    // What a lane sees of a slab: the ranks of the first cell that has its key and of the first empty one, kCells if there is none, the cell that has
+    // the key, and the link.
+    struct View {
+        u32 hit = kCells;
+        u32 empty = kCells;
+        Cell found{};
+        Word last{};
+    };
+
+    // Each lane looks at a slab of its own; four lanes read each of their slabs together. All lanes of the warp take part.
+    template <bool ReadOnly> WK_DEVICE static View view(const Word* slab, Key quotient) {
+        constexpr u32 kLines = SlabBytes / (kLineParts * sizeof(U128)), kPartWords = sizeof(U128) / sizeof(Word);
+        Lines lines[kLines];
+        for (u32 i = 0; i < kLines; i++) lines[i] = Lines::of((const U128*)slab + i * kLineParts);
+        View seen;
+        WK_SLAB_UNROLLED
+        for (u32 i = 0; i < kLines; i++) {
+            Line line = lines[i].own();
+            for (u32 j = 0; j < kLineParts * kPartWords; j++) {
+                u32 rank = (i * kLineParts + Line::number(j / kPartWords)) * kPartWords + j % kPartWords;
+                Cell cell{word_in<Word>(line.parts[j / kPartWords], j % kPartWords)};
+                if (rank == kCells) {
+                    seen.last = cell.word;
+                    continue;
+                }
+                // Requests that only read ask whether there is an empty cell, and not which is the first.
+                if (cell.is_empty() && (ReadOnly || rank < seen.empty || WK_FAULT_POINT("slab_hash.first_empty"))) seen.empty = rank;
+                // Of several cells with the key the first one counts.
+                if (rank < seen.hit && cell.has(quotient) && (Unique || cell.is_live())) {
+                    seen.hit = rank;
+                    seen.found = cell;
+                }
+            }
+        }
+        return seen;
+    }
+
+    // Each lane walks the chain of its own request, so that every lane's slab is in flight at once. A request that stays pending is left to a tile, which
+    // goes on at `slab`: a new slab is needed behind it, or another request changed the cell first. Keys of the slabs before stay what they are.
+    template <bool ReadOnly> WK_DEVICE Answer walk(bool wants, SlabOp what, Key quotient, Value value, Word*& slab) {
+        Warp warp;
+        bool puts = is_put<ReadOnly>(what);
+        Cell fresh = Cell::of(quotient, value);
+        Answer answer;
+        u32 walking = warp.ballot(wants);
+        while (walking) {
+            // Lanes without a request read along with one that has one.
+            const Word* its = (const Word*)warp.shfl((u64)slab, ffs(walking) - 1);
+            View seen = view<ReadOnly>(wants ? slab : its, quotient);
+            Word* next = table.following<Cell>(seen.last);
+            bool goes_on = false;
+            if (!wants) {
+                // It has its answer, or takes turns.
+            } else if (seen.hit < kCells && (Unique || !puts)) {
+                Outcome now = outcome<ReadOnly>(what, seen.found, fresh);
+                if (ReadOnly || same_word(now.word, seen.found.word) || put(slab + seen.hit, seen.found.word, now.word)) {
+                    answer = now.answer;
+                    live += now.more_live;
+                    dead += now.more_dead;
+                }
+            } else if (puts && seen.empty < kCells) {
+                if (put(slab + seen.empty, Word{}, fresh.word)) {
+                    answer = {SlabStatus::Inserted};
+                    live++;
+                }
+            } else if (seen.empty == kCells && next) {
+                slab = next;
+                goes_on = true;
+            } else if (!puts) {
+                answer = {SlabStatus::Absent};
+            }
+            wants = goes_on;
+            walking = warp.ballot(wants);
+            if (walking) {
+                // The lane that read the link orders the reads of the others, who see what was there before it was linked.
+                fence();
+                warp.sync();
+            }
+        }
+        return answer;
+    }
+
+    // Tiles serve the requests of their lanes, one after the other, each from its slab on.
+    template <bool ReadOnly> WK_DEVICE Answer take_turns(bool wants, SlabOp op, Key quotient, Value value, Word* from) {
+        Tile<kLanes> tile;
+        Warp warp;
+        u32 waiting = tile.ballot(wants);
+        Answer answer;
+        Word* slab = nullptr;
+        // What the tile's request has counted so far.
+        u32 passed = 0;
+        while (warp.any(waiting != 0)) {
+            u32 turn = waiting ? ffs(waiting) - 1 : 0;
+            Answer done;
+            Key its = 0;
+            Value its_value = 0;
+            bool grows = false;
+            if (waiting) {
+                its = tile.shfl(quotient, turn);
+                SlabOp what = (SlabOp)tile.shfl((u32)op, turn);
+                its_value = tile.shfl(value, turn);
+                u64 begin = tile.shfl((u64)from, turn);
+                if (!slab) slab = (Word*)begin;
+                done = step<ReadOnly>(slab, what, its, its_value, grows, passed);
+            }
+            if constexpr (!ReadOnly) {
+                if (warp.any(grows)) append(slab, Cell::of(its, its_value), grows, done);
+            }
+            if (done.status != SlabStatus::Pending) {
+                if (tile.rank() == turn) answer = done;
+                waiting &= waiting - 1;
+                slab = nullptr;
+                passed = 0;
+            }
+        }
+        return answer;
+    }
+
+    template <bool ReadOnly> WK_DEVICE static bool is_put(SlabOp what) { return !ReadOnly && (what == SlabOp::Insert || what == SlabOp::Replace); }
+
+    // What a request makes of the cell that has its key, and its answer if the cell is still as it was seen.
+    struct Outcome {
+        Word word;
+        Answer answer;
+        u32 more_live = 0;
+        u32 more_dead = 0;
+    };
+
+    template <bool ReadOnly> WK_DEVICE static Outcome outcome(SlabOp what, Cell seen, Cell fresh) {
+        bool was = seen.is_live();
+        if (is_put<ReadOnly>(what)) {
+            if (!was) return {fresh.word, {SlabStatus::Inserted}, 1, 0u - 1};
+            if (what == SlabOp::Insert) return {seen.word, {SlabStatus::Present, seen.value()}};
+            return {fresh.word, {SlabStatus::Updated, seen.value()}};
+        }
+        if (!was) return {seen.word, {SlabStatus::Absent}};
+        if (!ReadOnly && what == SlabOp::Delete) return {seen.tombstone().word, {SlabStatus::Removed, seen.value()}, 0u - 1, 1};
+        return {seen.word, {SlabStatus::Found, seen.value()}};
+    }
+
     // One look at a slab, by a tile. Gives the answer, moves on to the next slab, asks for one, or is to be called again.
     template <bool ReadOnly>
     WK_DEVICE Answer step(Word*& slab, SlabOp what, Key quotient, Value value, bool& grows, u32& passed) {
         Tile<kLanes> tile;
-        bool puts = !ReadOnly && (what == SlabOp::Insert || what == SlabOp::Replace);
+        bool puts = is_put<ReadOnly>(what);
         // Not weak: what another tile has changed is to be seen when this one comes again.
         Cell cell{load<Scope::Device, Order::Relaxed>(slab + tile.rank())};
         bool is_cell = tile.rank() < kCells;
@@ -168,26 +298,10 @@ private:
     template <bool ReadOnly> WK_DEVICE Answer change(Word* slab, SlabOp what, u32 hits, Word word, Cell fresh) {
         u32 slot = ffs(hits) - 1;
         Cell seen{word_of_lane<kLanes>(word, slot)};
-        if (ReadOnly) return seen.is_live() ? Answer{SlabStatus::Found, seen.value()} : Answer{SlabStatus::Absent};
-        bool was = seen.is_live(), stays = was;
-        Word wanted = seen.word;
-        if (what == SlabOp::Delete && was) {
-            wanted = seen.tombstone().word;
-            stays = false;
-        }
-        if (what == SlabOp::Replace || (what == SlabOp::Insert && !was)) {
-            wanted = fresh.word;
-            stays = true;
-        }
-        if (!same_word(wanted, seen.word) && !swap(slab + slot, seen.word, wanted)) return {};
-        if (stays && !was) tally(1, 0u - 1);
-        if (was && !stays) tally(0u - 1, 1);
-        if (what == SlabOp::Insert || what == SlabOp::Replace) {
-            if (!was) return {SlabStatus::Inserted};
-            return {what == SlabOp::Insert ? SlabStatus::Present : SlabStatus::Updated, seen.value()};
-        }
-        if (!was) return {SlabStatus::Absent};
-        return {what == SlabOp::Delete ? SlabStatus::Removed : SlabStatus::Found, seen.value()};
+        Outcome now = outcome<ReadOnly>(what, seen, fresh);
+        if (!ReadOnly && !same_word(now.word, seen.word) && !swap(slab + slot, seen.word, now.word)) return {};
+        tally(now.more_live, now.more_dead);
+        return now.answer;
     }
 
     // What is to be done with the cells of a slab that have the key, one a lane.
@@ -239,18 +353,19 @@ private:
         slabs.release(unit, lost && tile.rank() == 0 && !WK_FAULT_POINT("slab_hash.loser_releases"));
     }
 
-    // Changes a cell that is as it was seen; false if it no longer is.
+    // Changes a cell that is as it was seen, by one lane; false if it no longer is.
+    WK_DEVICE static bool put(Word* cell, Word seen, Word wanted) {
+        if (WK_FAULT_POINT("slab_hash.pair_as_seen")) {
+            store<Scope::Device, Order::Relaxed>(cell, wanted);
+            return true;
+        }
+        return same_word(cas<Scope::Device, Order::Relaxed>(cell, seen, wanted), seen);
+    }
+
+    // The same by the first lane of a tile, for all.
     WK_DEVICE bool swap(Word* cell, Word seen, Word wanted) const {
         Tile<kLanes> tile;
-        bool changed = false;
-        if (tile.rank() == 0) {
-            if (WK_FAULT_POINT("slab_hash.pair_as_seen")) {
-                store<Scope::Device, Order::Relaxed>(cell, wanted);
-                changed = true;
-            } else {
-                changed = same_word(cas<Scope::Device, Order::Relaxed>(cell, seen, wanted), seen);
-            }
-        }
+        bool changed = tile.rank() == 0 && put(cell, seen, wanted);
         return tile.shfl((u32)changed, 0);
     }
 

@@ -18,34 +18,58 @@ struct RunSearch {
     u32* begins;
 };
 
-template <class Key> WK_DEVICE bool begins_run(const RunSearch& p, u64 at) {
-    const Key* keys = (const Key*)p.keys;
-    return at < p.count && (at == 0 || load(keys + at) != load(keys + at - 1));
-}
+// The keys of a thread, 32 neighbouring ones for each round of its warp, and which of them begin runs.
+template <class Key> struct RunTile {
+    u32 begins[kRunEach];
+    u64 first;
 
-// How many runs begin at the keys of this thread, and in the threads before it.
-template <class Key> WK_DEVICE u32 runs_of_thread(const RunSearch& p, u64 first) {
-    u32 own = 0;
-    for (u32 i = 0; i < kRunEach; i++) own += begins_run<Key>(p, first + i);
-    return own;
-}
+    WK_DEVICE explicit RunTile(const RunSearch& p)
+        : first(block_index() * (u64)kRunTile + warp_in_block() * (kRunEach * kWarp)) {
+        const Key* column = (const Key*)p.keys;
+        Warp warp;
+        Key keys[kRunEach], last{};
+        // All reads are in flight at once.
+        for (u32 i = 0; i < kRunEach; i++) {
+            u64 at = first + i * kWarp + lane();
+            keys[i] = at < p.count ? load(column + at) : Key{};
+        }
+        if (first > 0 && first < p.count) last = load(column + first - 1);
+        for (u32 i = 0; i < kRunEach; i++) {
+            u64 at = first + i * kWarp + lane();
+            Key before = warp.shfl(keys[i], lane() - 1), carried = warp.shfl(keys[i], kWarp - 1);
+            if (lane() == 0) before = last;
+            last = carried;
+            begins[i] = warp.ballot(at < p.count && (at == 0 || keys[i] != before));
+        }
+    }
+
+    // How many runs begin in the tile of this warp, in one lane of it.
+    WK_DEVICE u32 count() const {
+        u32 all = 0;
+        for (u32 i = 0; i < kRunEach; i++) all += popc(begins[i]);
+        return lane() == 0 ? all : 0;
+    }
+};
 
 // A block for each tile.
 template <class Key> WK_DEVICE void count_runs(const RunSearch& p) {
     WK_SHARED(u32, sums, kRunThreads / kWarp);
-    u64 first = block_index() * (u64)kRunTile + thread_index() * (u64)kRunEach;
-    BlockScan scan(runs_of_thread<Key>(p, first), sums);
+    BlockScan scan(RunTile<Key>(p).count(), sums);
     if (thread_index() == 0) store(p.counts + block_index(), scan.all);
 }
 
 // A block for each tile, when the counts are scanned.
 template <class Key> WK_DEVICE void list_runs(const RunSearch& p) {
     WK_SHARED(u32, sums, kRunThreads / kWarp);
-    u64 first = block_index() * (u64)kRunTile + thread_index() * (u64)kRunEach;
-    BlockScan scan(runs_of_thread<Key>(p, first), sums);
-    u32 number = load(p.counts + block_index()) + scan.before;
+    RunTile<Key> tile(p);
+    u32 own = tile.count();
+    BlockScan scan(own, sums);
+    // Of the warps before: what the lane that counts has before it.
+    u32 number = load(p.counts + block_index()) + Warp().shfl(scan.before, 0), below = (1u << lane()) - 1;
     for (u32 i = 0; i < kRunEach; i++) {
-        if (begins_run<Key>(p, first + i)) store(p.begins + number++, (u32)(first + i));
+        u32 begins = tile.begins[i];
+        if (begins >> lane() & 1) store(p.begins + number + popc(begins & below), (u32)(tile.first + i * kWarp + lane()));
+        number += popc(begins);
     }
 }
 

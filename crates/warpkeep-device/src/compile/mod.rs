@@ -35,6 +35,7 @@ use crate::program::{Agreement, Program};
 /// | `coop_read.h` | lines of 64 bytes that lanes read together |
 /// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
 /// | `ordered_map.h` | an ordered map, for kernels that read one: `warpkeep_containers::OrderedMap` |
+/// | `ordered_writer.h` | the same for kernels that change one: `warpkeep_containers::OrderedWriter` |
 /// | `duplicates.h` | equal keys in a block, and in a batch |
 /// | `slab_alloc.h` | units of one size that kernels claim and give back |
 /// | `slab_cell.h` | cells of slabs: keys with their values, or keys alone |
@@ -52,6 +53,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
     ("warpkeep/hash_map.h", include_str!("../../include/warpkeep/hash_map.h")),
     ("warpkeep/ordered_map.h", include_str!("../../include/warpkeep/ordered_map.h")),
+    ("warpkeep/ordered_writer.h", include_str!("../../include/warpkeep/ordered_writer.h")),
     ("warpkeep/partition.h", include_str!("../../include/warpkeep/partition.h")),
     ("warpkeep/radix_sort.h", include_str!("../../include/warpkeep/radix_sort.h")),
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),

@@ -64,10 +64,14 @@ macro_rules! simulator_suite {
     };
 }
 
-/// The tests of a [`Container`] on the first GPU. They say `SKIPPED` where there is none.
+/// The tests of a [`Container`] on the first GPU. They say `SKIPPED` where there is none. Fewer operations a batch may be given where the model looks at
+/// every order of operations that ran at the same time.
 #[macro_export]
 macro_rules! cuda_suite {
     ($container:ty) => {
+        $crate::cuda_suite!($container, batches: 20, operations: 50_000);
+    };
+    ($container:ty, batches: $batches:expr, operations: $operations:expr) => {
         mod cuda_suite {
             use super::*;
 
@@ -79,7 +83,8 @@ macro_rules! cuda_suite {
             #[test]
             fn batches_agree_with_the_model() {
                 $crate::device::on_gpu(|device| {
-                    let load = $crate::device::Load { seed: 1, batches: 20, operations: 50_000 };
+                    let load =
+                        $crate::device::Load { seed: 1, batches: $batches, operations: $operations };
                     $crate::device::compare_with_model::<$container>(device, load)
                         .unwrap_or_else(|wrong| panic!("{wrong}"));
                 });

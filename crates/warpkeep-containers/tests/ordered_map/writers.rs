@@ -1,0 +1,196 @@
+//! Maps that are open for kernels: the host's side, memory, and orders of keys that make leaves split in one place.
+
+use warpkeep_containers::{
+    ContainerError, OrderedKey, OrderedMap, OrderedMapOptions, OrderedOp, OrderedStatus, OrderedWord,
+};
+use warpkeep_device::sim::Seeded;
+use warpkeep_device::{Device, Mode};
+use warpkeep_suites::device::{Load, compare_with_model, wrong_schedule};
+
+use crate::changes::{Change, NarrowChanges, WidestChanges, explain, kernel, run_ops};
+use crate::model::{Model, check_contents};
+
+/// A map, what it should have, and kernels that change it.
+struct Scene<K, V> {
+    device: Device,
+    map: OrderedMap<K, V>,
+    model: Model<K, V>,
+}
+
+impl<K: OrderedKey<V>, V: OrderedWord> Scene<K, V> {
+    fn new(mode: Mode, options: &OrderedMapOptions) -> Self {
+        let device = Device::simulated(mode).unwrap();
+        let map = OrderedMap::new(&device, options).unwrap();
+        Self { device, map, model: Model::new() }
+    }
+
+    /// Runs operations in one kernel of one writer.
+    fn run(&mut self, ops: &[OrderedOp<K, V>], each: u64) -> Vec<Change<V>> {
+        let writer = self.map.writer(ops.len() as u64).unwrap();
+        let kernel = kernel::<K>(&self.device).unwrap();
+        let changes = run_ops(&self.device, &kernel, &writer, ops, each, true).unwrap();
+        writer.finish().unwrap();
+        explain(&mut self.model, ops, &changes).unwrap();
+        check_contents(&self.map, &self.model).unwrap();
+        changes
+    }
+}
+
+/// As fast as the simulator goes.
+fn scene() -> Scene<u64, u64> {
+    Scene::new(Mode::fast(), &OrderedMapOptions::default())
+}
+
+#[test]
+fn keys_of_all_widths_are_changed_alike() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let load = Load { seed: 4, batches: 6, operations: 3000 };
+    compare_with_model::<NarrowChanges>(&device, load).unwrap();
+    compare_with_model::<WidestChanges>(&device, load).unwrap();
+    assert_eq!(wrong_schedule::<NarrowChanges>(16), None);
+    assert_eq!(wrong_schedule::<WidestChanges>(16), None);
+}
+
+#[test]
+fn keys_that_come_in_order_or_in_reverse_split_leaves_in_one_place() {
+    for is_reverse in [false, true] {
+        for each in [1, 40] {
+            let mut scene = scene();
+            scene.map.insert(&[1 << 40], &[1]).unwrap();
+            scene.model.insert(1 << 40, 1);
+            let key = |i: u64| if is_reverse { u64::MAX - i } else { i };
+            let ops: Vec<_> = (0..4000).map(|i| OrderedOp::insert(key(i), i)).collect();
+            let changes = scene.run(&ops, each);
+            assert!(changes.iter().all(|change| change.status == OrderedStatus::Inserted));
+            let stats = scene.map.stats().unwrap();
+            assert!(stats.load > 0.45, "{is_reverse}, {each} a thread: {stats:?}");
+            // Memory that was reserved and not used is free.
+            scene.map.erase(&scene.model.keys().copied().collect::<Vec<u64>>()).unwrap();
+            let stats = scene.map.stats().unwrap();
+            assert_eq!((stats.items, stats.leaves, stats.retired_leaves), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn leaves_that_become_many_are_found_in_few_steps() {
+    let steps = |count: u64, is_sorted: bool| {
+        let mode = Seeded { switch_chance: 100, ..Seeded::new(count) };
+        let mut scene = Scene::<u64, u64>::new(Mode::Seeded(mode), &OrderedMapOptions::default());
+        // Every third operation looks up a key that is added by another thread.
+        let key = |i: u64| if is_sorted { i } else { i.wrapping_mul(0x9E37_79B9_7F4A_7C15) };
+        let op = |i: u64| if i % 3 == 2 { OrderedOp::find(key(i / 2)) } else { OrderedOp::insert(key(i), i) };
+        let writer = scene.map.writer(count).unwrap();
+        let (kernel, ops) = (kernel::<u64>(&scene.device).unwrap(), (0..count).map(op).collect::<Vec<_>>());
+        let before = scene.device.last_run().map_or(0, |run| run.now);
+        let changes = run_ops(&scene.device, &kernel, &writer, &ops, 3, true).unwrap();
+        let steps = scene.device.last_run().unwrap().now - before;
+        writer.finish().unwrap();
+        explain(&mut scene.model, &ops, &changes).unwrap();
+        check_contents(&scene.map, &scene.model).unwrap();
+        steps
+    };
+    // Without nodes above the leaves, of which the map has one at first, each key would be looked for in half of them.
+    for is_sorted in [false, true] {
+        let (few, many) = (steps(300, is_sorted), steps(2400, is_sorted));
+        assert!(many < 16 * few, "{few} steps for 300 operations, {many} for 2400");
+    }
+}
+
+#[test]
+fn no_lane_waits_for_another_one_of_its_warp() {
+    // All operations meet in one leaf. Lanes run alone for long, or are interrupted at every access; one that waits for another for long counts as running
+    // away.
+    for (seed, switch_chance) in [(1, 1), (2, 1), (3, 20), (4, 1023)] {
+        let mode = Seeded { switch_chance, step_limit: 1 << 16, ..Seeded::new(seed) };
+        let mut scene = Scene::<u64, u64>::new(Mode::Seeded(mode), &OrderedMapOptions::default());
+        for round in 0..3 {
+            let op = |i: u64| match (i + round) % 3 {
+                0 => OrderedOp::add(i % 24, 1),
+                1 => OrderedOp::put(i % 24, i),
+                _ => OrderedOp::erase(i % 24),
+            };
+            scene.run(&(0..96).map(op).collect::<Vec<_>>(), 1);
+        }
+    }
+}
+
+#[test]
+fn without_memory_an_operation_is_answered_full_and_changes_nothing() {
+    // Room for some hundred leaves of 256 bytes.
+    let mut scene = Scene::<u64, u64>::new(Mode::fast(), &OrderedMapOptions::default().most_bytes(256 * 300));
+    let (mut full, mut rounds) = (0, 0);
+    while full < 800 {
+        let ops: Vec<_> =
+            (0..400).map(|i| OrderedOp::put(i * 0x9E37_79B9 % 9001 + 10_000 * rounds, i)).collect();
+        let changes = scene.run(&ops, 3);
+        full += changes.iter().filter(|change| change.status == OrderedStatus::Full).count();
+        rounds += 1;
+        assert!(rounds < 60, "it has room for {} pairs", scene.map.len());
+    }
+    assert!(scene.map.len() > 1000, "{} pairs", scene.map.len());
+    // Erasing needs memory for the copies of leaves, which batches find in the part that is left for them.
+    let keys: Vec<u64> = scene.model.keys().copied().collect();
+    for keys in keys.chunks(400) {
+        scene.map.erase(keys).unwrap();
+    }
+    scene.model.clear();
+    let changes = scene.run(&(0..400).map(|i| OrderedOp::insert(i, i)).collect::<Vec<_>>(), 1);
+    assert!(changes.iter().all(|change| change.status == OrderedStatus::Inserted));
+}
+
+#[test]
+fn others_see_the_state_before_until_the_writer_is_finished() {
+    let mut scene = scene();
+    let keys: Vec<u64> = (0..500).map(|i| 5 * i).collect();
+    scene.map.insert(&keys, &keys).unwrap();
+    scene.model = keys.iter().map(|key| (*key, *key)).collect();
+    let (before, snapshot) = (scene.model.clone(), scene.map.snapshot());
+    let kernel = kernel::<u64>(&scene.device).unwrap();
+    let ops: Vec<_> =
+        (0..2500).map(|i| if i % 2 == 0 { OrderedOp::erase(i) } else { OrderedOp::put(i, 1) }).collect();
+
+    let writer = scene.map.writer(2500).unwrap();
+    assert!(writer.leaves() >= 2500);
+    let changes = run_ops(&scene.device, &kernel, &writer, &ops, 1, true).unwrap();
+    assert!(scene.map.retrieve_all().unwrap().into_iter().eq(before.clone()), "it is not finished");
+    scene.map.verify().unwrap();
+    scene.map.stats().unwrap();
+    assert!(matches!(scene.map.insert(&[1], &[1]), Err(ContainerError::BeingWritten)));
+    assert!(matches!(scene.map.writer(1), Err(ContainerError::BeingWritten)));
+    writer.finish().unwrap();
+    explain(&mut scene.model, &ops, &changes).unwrap();
+    check_contents(&scene.map, &scene.model).unwrap();
+    assert!(snapshot.retrieve_all().unwrap().into_iter().eq(before.clone()), "a snapshot stays");
+    assert!(scene.map.stats().unwrap().retired_leaves > 0);
+
+    // What was kept for the snapshot is free when it is dropped; a writer that is dropped has changed nothing.
+    drop(snapshot);
+    assert_eq!(scene.map.stats().unwrap().retired_leaves, 0);
+    let writer = scene.map.writer(2500).unwrap();
+    run_ops(&scene.device, &kernel, &writer, &ops[..100], 1, true).unwrap();
+    drop(writer);
+    check_contents(&scene.map, &scene.model).unwrap();
+    scene.map.writer(0).unwrap().finish().unwrap();
+    scene.map.insert(&[3], &[3]).unwrap();
+}
+
+#[test]
+fn an_empty_map_is_filled_and_emptied_and_its_memory_is_used_again() {
+    let mut scene = scene();
+    let mut bytes = Vec::new();
+    for round in 0..6_u64 {
+        let ends = [OrderedOp::put(0, 7), OrderedOp::put(u64::MAX, 8), OrderedOp::find(u64::MAX)];
+        let ops: Vec<_> = (0..600).map(|i| OrderedOp::insert(i << 50, round)).chain(ends).collect();
+        scene.run(&ops, 1);
+        let ops: Vec<_> = scene.model.keys().map(|key| OrderedOp::erase(*key)).collect();
+        let changes = scene.run(&ops, 1);
+        assert!(changes.iter().all(|change| change.status == OrderedStatus::Erased));
+        assert_eq!((scene.map.len(), scene.map.stats().unwrap().leaves), (0, 0));
+        bytes.push(scene.map.stats().unwrap().bytes);
+    }
+    assert_eq!(bytes[5], bytes[2], "{bytes:?}");
+    let on_cpu = OrderedMap::<u64, u64>::on_cpu(&OrderedMapOptions::default());
+    assert!(matches!(on_cpu.writer(1), Err(ContainerError::OnCpu { .. })));
+    assert!(matches!(scene.map.writer(u64::MAX), Err(ContainerError::TooLarge { .. })));
+}
