@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "the simulator's entries are C functions")]
 
 use bytemuck::NoUninit;
-use warpkeep_containers::SlabAllocRef;
+use warpkeep_containers::{OrderedWriterRef, SlabAllocRef};
 use warpkeep_device::DevicePtr;
 
 /// Words that a kernel spreads its sums over.
@@ -136,6 +136,41 @@ pub(crate) struct WarpSlabParams {
     pub(crate) requests: RequestColumns,
 }
 
+/// Bytes of a slab of the paper's graph, its items with weights and without, and the first vertex that it cannot store.
+pub(crate) const GRAPH_SLAB_BYTES: usize = 128;
+pub(crate) const GRAPH_MAP_ITEMS: u32 = 15;
+pub(crate) const GRAPH_SET_ITEMS: u32 = 30;
+pub(crate) const RESERVED_VERTICES: u32 = u32::MAX - 1;
+
+/// A graph of the paper; see `kernels/slab_graph.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SlabGraphRef {
+    pub(crate) base: DevicePtr,
+    pub(crate) lists: DevicePtr,
+    pub(crate) degrees: DevicePtr,
+    pub(crate) pool: SlabAllocRef,
+    pub(crate) seed: u64,
+    pub(crate) vertices: u64,
+}
+
+/// What kernels do with a graph of the paper; see `kernels/slab_graph.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SlabGraphParams {
+    pub(crate) graph: SlabGraphRef,
+    pub(crate) sources: DevicePtr,
+    pub(crate) targets: DevicePtr,
+    pub(crate) weights: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) doomed: DevicePtr,
+    pub(crate) sums: DevicePtr,
+    pub(crate) edges: DevicePtr,
+    pub(crate) deletes: u32,
+    pub(crate) mirrored: u32,
+}
+
 /// Units of the paper's allocator that threads claim or give back.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -181,6 +216,91 @@ pub(crate) struct UnitInsertParams {
     pub(crate) locations: DevicePtr,
     pub(crate) begins: DevicePtr,
     pub(crate) failed: DevicePtr,
+}
+
+/// Operations on an ordered map inside a kernel; see `kernels/ordered_changes.cu`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct OrderedCallParams {
+    pub(crate) map: OrderedWriterRef,
+    pub(crate) keys: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) count: u64,
+}
+
+/// Columns of operations on ordered structures of the papers; see `kernels/ordered_calls.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct OrderedColumns {
+    pub(crate) codes: DevicePtr,
+    pub(crate) keys: DevicePtr,
+    pub(crate) ends: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) found_keys: DevicePtr,
+    pub(crate) found_values: DevicePtr,
+    pub(crate) counts: DevicePtr,
+    pub(crate) pair_keys: DevicePtr,
+    pub(crate) pair_values: DevicePtr,
+    pub(crate) stride: u64,
+    pub(crate) count: u64,
+    pub(crate) code: u32,
+    pub(crate) reserved: u32,
+}
+
+/// Pairs and words of a node of the paper's B-tree, and the number that stands for no node.
+pub(crate) const TREE_PAIRS: u64 = 15;
+pub(crate) const TREE_WORDS: u64 = 16;
+pub(crate) const NO_NODE: u32 = (1 << 30) - 1;
+
+/// A B-tree of the paper; see `kernels/link_tree.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct LinkTreeRef {
+    pub(crate) nodes: DevicePtr,
+    pub(crate) next: DevicePtr,
+    pub(crate) capacity: u32,
+    pub(crate) reserved: u32,
+}
+
+/// Operations on one.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct TreeCallParams {
+    pub(crate) tree: LinkTreeRef,
+    pub(crate) calls: OrderedColumns,
+}
+
+/// A level of one that is built of sorted pairs.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct TreeLevelParams {
+    pub(crate) nodes: DevicePtr,
+    pub(crate) keys: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) below: u64,
+    pub(crate) first: u32,
+    pub(crate) first_below: u32,
+    pub(crate) nodes_here: u32,
+    pub(crate) each: u32,
+    pub(crate) is_leaf: u32,
+    pub(crate) reserved: u32,
+}
+
+/// Sorted arrays that a read looks into at most.
+pub(crate) const MOST_RUNS: usize = 32;
+
+/// Reads of sorted arrays; see `kernels/sorted_runs.cu`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SortedRunsParams {
+    pub(crate) keys: [DevicePtr; MOST_RUNS],
+    pub(crate) values: [DevicePtr; MOST_RUNS],
+    pub(crate) counts: [u64; MOST_RUNS],
+    pub(crate) runs: u64,
+    pub(crate) calls: OrderedColumns,
 }
 
 /// The parameters of a kernel that does nothing.
@@ -249,6 +369,29 @@ warpkeep_device::kernel_set! {
 }
 
 warpkeep_device::kernel_set! {
+    /// The graph of the paper: a slab hash for each vertex.
+    pub(crate) struct SlabGraphKernels in "slab_graph.cu", prefix "bench_slab_graph_" {
+        apply_map: SlabGraphParams,
+        apply_set: SlabGraphParams,
+        unlink_map: SlabGraphParams,
+        unlink_set: SlabGraphParams,
+        clear_map: SlabGraphParams,
+        clear_set: SlabGraphParams,
+        triangles_map: SlabGraphParams,
+        triangles_set: SlabGraphParams,
+        collect_map: SlabGraphParams,
+        collect_set: SlabGraphParams,
+    }
+    agree {
+        sums = SUMS,
+        slab_bytes = GRAPH_SLAB_BYTES,
+        map_items = GRAPH_MAP_ITEMS,
+        set_items = GRAPH_SET_ITEMS,
+        reserved = RESERVED_VERTICES,
+    }
+}
+
+warpkeep_device::kernel_set! {
     /// Lists with one node a key.
     pub(crate) struct NodeListKernels in "node_list.cu", prefix "bench_node_list_" {
         apply: NodeListParams,
@@ -278,6 +421,42 @@ warpkeep_device::kernel_set! {
     }
 }
 
+warpkeep_device::kernel_set! {
+    /// Inserts and lookups of an ordered map inside a kernel.
+    pub(crate) struct OrderedCallKernels in "ordered_changes.cu", prefix "bench_ordered_" {
+        insert_4: OrderedCallParams,
+        insert_8: OrderedCallParams,
+        find_4: OrderedCallParams,
+        find_8: OrderedCallParams,
+    }
+}
+
+warpkeep_device::kernel_set! {
+    /// The B-tree of its paper.
+    pub(crate) struct LinkTreeKernels in "link_tree.cu", prefix "bench_link_tree_" {
+        read: TreeCallParams,
+        run: TreeCallParams,
+        run_ranges: TreeCallParams,
+        insert_coupled: TreeCallParams,
+        build: TreeLevelParams,
+    }
+    agree {
+        pairs = TREE_PAIRS,
+        words = TREE_WORDS,
+        no_right = NO_NODE,
+    }
+}
+
+warpkeep_device::kernel_set! {
+    /// Reads of sorted arrays.
+    pub(crate) struct SortedRunsKernels in "sorted_runs.cu", prefix "bench_sorted_runs_" {
+        read: SortedRunsParams,
+    }
+    agree {
+        most = MOST_RUNS,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -297,8 +476,12 @@ mod tests {
             AnswerKernels::program(),
             AllocKernels::program(),
             WarpSlabKernels::program(),
+            SlabGraphKernels::program(),
             NodeListKernels::program(),
             UnitKernels::program(),
+            OrderedCallKernels::program(),
+            LinkTreeKernels::program(),
+            SortedRunsKernels::program(),
         ];
         for program in programs {
             let compiled =

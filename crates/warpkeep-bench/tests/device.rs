@@ -314,6 +314,8 @@ fn profile_times_both_settings_of_every_threshold() {
         ("streamed_from_bytes", ["cached copies", "streaming copies"]),
         ("publish_by", ["device", "device"]),
         ("chunk_operations", ["8192 operations", "262144 operations"]),
+        ("fused_from", ["two phases", "fused"]),
+        ("written_from", ["by the CPU", "by the device"]),
     ] {
         for setting in settings {
             assert_series(&report, &format!("{field}, batches of 64"), setting, "time of a batch", 2);

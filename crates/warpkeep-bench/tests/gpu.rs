@@ -224,6 +224,35 @@ fn maps_of_all_loads_are_right_and_grow() {
 }
 
 #[test]
+fn maps_and_indexes_are_measured_up_to_a_load_of_95_percent() {
+    if !has_simulator() {
+        return;
+    }
+    let options = map::Options { loads: vec![0.95, 0.5], batches: vec![4], ..small_maps() };
+    let report = map::run(&options, &Quiet).expect("all answers are right");
+    for (operation, rounds) in
+        [("bulk insert", 2), ("find, hit", 2), ("find, miss", 2), ("erase", 2), ("mixed", 0)]
+    {
+        // What changes other keys could make the map grow.
+        assert_series(&report, &format!("{operation}, load 0.95, 512 slots"), "device", "rate", rounds);
+    }
+    assert_series(&report, "insert, batches of 4, load 0.95, 512 slots", "device", "rate", 0);
+    let loads = report.series("bulk insert, load 0.95, 512 slots", "device", "load");
+    assert!(loads.iter().all(|load| *load > 94.0), "it did not grow: {loads:?}");
+    match &report.charts[0].drawing {
+        Drawing::Curves(curves) => {
+            let points: Vec<usize> = curves.iter().map(|curve| curve.points.len()).collect();
+            assert_eq!(points, [2, 2, 2, 1, 2]);
+        }
+        other => panic!("{other:?}"),
+    }
+
+    let options = cuckoo::Options { loads: vec![0.95], batches: vec![8], ..small_indexes() };
+    let report = cuckoo::run(&options, &Quiet).expect("all answers are right");
+    assert_series(&report, "insert, batches of 8, load 0.95, 64 buckets", "device", "rate", 2);
+}
+
+#[test]
 fn units_are_claimed_exchanged_and_given_back() {
     if !has_simulator() {
         return;
@@ -294,7 +323,18 @@ fn slab_hashes_of_all_utilisations_are_right() {
             }
         }
     }
-    assert_eq!(report.charts.len(), operations.len());
+    // Pairs of 64 bits are cases of their own.
+    for operation in operations {
+        let case = format!("{operation}, utilisation 0.3, about 300 pairs of 8/8");
+        for variant in ["64-byte slabs", "128-byte slabs"] {
+            assert_series(&report, &case, variant, "rate", 2);
+        }
+    }
+    let build = "build, utilisation 0.3, about 300 pairs of 8/8";
+    for reached in report.series(build, "128-byte slabs", "utilisation") {
+        assert!((reached - 30.0).abs() < 12.0, "{reached}");
+    }
+    assert_eq!(report.charts.len(), 2 * operations.len());
     assert_is_shown(&report, "search, miss");
 }
 
@@ -347,7 +387,7 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
         (slabs(&|options| options.slab_bytes = vec![32]), "--slab-bytes 64"),
         (indexes(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
         (indexes(&|options| options.buckets = vec![1]), "--buckets 2^25"),
-        (indexes(&|options| options.loads = vec![0.95]), "--load 0.8"),
+        (indexes(&|options| options.loads = vec![0.96]), "--load 0.8"),
         (indexes(&|options| options.batches = vec![]), "--batch 2^24"),
         (graphs(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
         (graphs(&|options| options.rounds = 0), "--rounds 3"),
@@ -398,8 +438,16 @@ fn ordered_maps_of_all_widths_are_right_and_have_a_limit() {
         "find at a snapshot, unsorted",
         "find at a snapshot, sorted",
         "half inserts, half ranges of 8",
+        "range of 8 at a snapshot",
     ];
     for pairs in ["4/4", "8/8"] {
+        for operation in ["kernel-insert", "kernel-insert, opened and finished", "kernel-find"] {
+            for (batch, rounds) in [(7, 2), (16, 2), (61, 0)] {
+                let case = format!("{operation}, {pairs} pairs, batches of {batch}, 60 pairs in the map");
+                assert_series(&report, &case, "device", "rate", rounds);
+                assert_series(&report, &case, "CPU, one thread", "rate", 0);
+            }
+        }
         for operation in operations {
             for (batch, rounds) in [(7, 2), (16, 2), (61, 0)] {
                 let case = format!("{operation}, {pairs} pairs, batches of {batch}, 60 pairs in the map");
@@ -425,10 +473,13 @@ fn ordered_maps_of_all_widths_are_right_and_have_a_limit() {
         }
         let case = format!("build, unsorted, {pairs} pairs, 60 pairs in the map");
         assert_series(&report, &case, "device", "memory a pair", 2);
+        assert_series(&report, &case, "device", "memory a pair of a snapshot, 10 % changed", 2);
+        let case = format!("build, sorted, {pairs} pairs, 60 pairs in the map");
+        assert_series(&report, &case, "device", "rate", 2);
     }
     match &report.charts[..] {
         [four, _eight] => match &four.drawing {
-            Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (10, 2)),
+            Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (14, 2)),
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -470,6 +521,23 @@ fn graphs_of_all_shapes_are_right_beside_the_cpu() {
                     assert_eq!(limit.as_deref(), bound, "{case}");
                     assert_eq!(rate.beside.expect("a ratio").to, "CPU, one thread");
                 }
+            }
+        }
+        // What only device memory has.
+        for (operation, has_limit) in [
+            ("edges exist, in device memory", true),
+            ("degrees, in device memory", true),
+            ("10 neighbours, without replacement", true),
+            ("10 neighbours, with replacement", true),
+            ("sample 10, without replacement, in device memory", false),
+            ("sample 10, with replacement, in device memory", false),
+            ("sample 10 and 10, without replacement, in device memory", false),
+        ] {
+            for batch in [5, 16] {
+                let case = format!("{operation}, {shape}, batches of {batch}, {vertices} vertices");
+                assert_series(&report, &case, "device", "rate", 2);
+                assert_series(&report, &case, "CPU, one thread", "rate", 0);
+                assert_eq!(summary(&report, &case, "rate").limit.is_some(), has_limit, "{case}");
             }
         }
         for whole in ["build", "CSR export", "triangles"] {

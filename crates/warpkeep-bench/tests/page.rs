@@ -229,3 +229,34 @@ fn results_of_before_are_still_read() {
     }
     assert!(read > 0, "no result was found");
 }
+
+#[test]
+fn a_folder_of_csv_files_is_a_page_with_curves_by_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = Report::new("gpu map", "warpkeep bench gpu map", 3);
+    for (batch, rate) in [(64, 1e6), (4096, 9e6)] {
+        for operation in ["find, hit", "erase"] {
+            let case = format!("{operation}, load 0.8, batches of {batch}");
+            report.add(&case, "device", 0, "rate", Unit::PerSecond, rate);
+        }
+    }
+    report.finish();
+    let path = folder.path().join("map.csv");
+    report.write_csv(&path).unwrap();
+    std::fs::write(folder.path().join("map-curves.csv"), "curve,x,y\na,1,2\n").unwrap();
+    let pages = folder.path().join("page");
+    let (index, plots) = page::write(&[folder.path().to_path_buf()], &pages).unwrap();
+    assert_eq!(plots, 1);
+    let html = std::fs::read_to_string(index).unwrap();
+    let document = parse(&html);
+    assert_eq!(all(&document, "figure").count(), 1);
+    for shown in ["find, hit, device", "gpu map, load 0.8", "9.00 M/s", "README.md of the folder"] {
+        assert!(html.contains(shown), "{shown}");
+    }
+    // A file by itself is the same, and one that is no result is refused by name.
+    assert_eq!(page::write(&[path], &pages).unwrap().1, 1);
+    let refused = page::write(&[folder.path().join("map-curves.csv")], &pages).unwrap_err().to_string();
+    assert!(refused.contains("map-curves.csv") && refused.contains("--csv"), "{refused}");
+    let nothing = tempfile::tempdir().unwrap();
+    assert!(page::write(&[nothing.path().to_path_buf()], &pages).is_err());
+}

@@ -1,5 +1,7 @@
 //! The paper's figures at a size that takes a moment.
 
+#[path = "paper/btree.rs"]
+mod btree;
 mod common;
 
 use std::time::Duration;

@@ -200,7 +200,7 @@ impl<'w> Workshop<'w> {
             self.progress.finish();
         }
         let total = u64::from(rounds) * self.options.variants().len() as u64;
-        self.progress.begin(&format!("tables worked by {}", self.options.device), Amount::Count(total));
+        self.progress.begin(&format!("tables run by {}", self.options.device), Amount::Count(total));
         Ok(limits)
     }
 

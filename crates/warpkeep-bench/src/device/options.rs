@@ -141,9 +141,7 @@ impl Options {
             return wrong(format!("words are stored by 1 to {MOST_WORD_THREADS} threads of the host"));
         }
         if self.load_factor.is_some_and(|load| !(0.01..=0.95).contains(&load)) {
-            return wrong(
-                "a table can be 1 % to 95 % full before a key finds no place; give 0.01 to 0.95".to_owned(),
-            );
+            return wrong("the load factor of a table can be 0.01 to 0.95; give one in between".to_owned());
         }
         if self.distributions.iter().any(|distribution| matches!(distribution, Distribution::Latest(_))) {
             return wrong(

@@ -1,4 +1,4 @@
-//! A table in an image, worked by a device, with the workload's items in it.
+//! A table in an image, run by a device, with the workload's items in it.
 #![allow(unsafe_code, reason = "kernels are given addresses of device memory")]
 
 use std::ops::Range;

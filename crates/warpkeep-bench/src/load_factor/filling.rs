@@ -28,7 +28,7 @@ pub(super) fn memory_bytes(items: u64) -> u64 {
 pub(super) enum Growing {
     /// Not at all.
     Never,
-    /// When a key finds no place.
+    /// At the first key without a slot.
     WhenFull,
     /// When it is nearly full, as a store's background thread makes it.
     Early,
@@ -132,7 +132,7 @@ impl Filling {
         &self.peaks
     }
 
-    /// Inserts `count` new keys; `false` as soon as one finds no place in a table that does not grow.
+    /// Inserts `count` new keys; `false` as soon as one has no slot in a table that does not grow.
     pub(super) fn insert(&mut self, count: u64) -> Result<bool, BenchError> {
         for _ in 0..count {
             let key = mix64(self.seed, self.inserted).to_le_bytes();

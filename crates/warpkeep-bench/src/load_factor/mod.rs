@@ -1,6 +1,6 @@
-//! The load factor benchmark: how full a table gets before a key finds no place, by geometry.
+//! The load factor benchmark: the load factor at the first key without a slot, by geometry.
 //!
-//! *Fresh*: a table of a given size takes random keys until one finds no place, neither in its levels nor in the overflow, or
+//! *Fresh*: a table of a given size takes random keys until one has a slot neither in the levels nor in the overflow, or
 //! until a thousandth of the slots has come to lie in the overflow. *Grown*: a small table takes them all and grows on the way, either when a key finds
 //! no place, as in the paper, or early, as a store makes it grow.
 
@@ -138,7 +138,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     grown.extend(early);
     report.notes.extend(paper::notes());
     report.notes.push(format!(
-        "a fresh table has {} slots; an item that finds no place in the levels goes to the overflow; failure is the first key \
+        "a fresh table has {} slots; an item without a slot in the levels goes to the overflow; failure is the first key \
          that finds none there either, or a thousandth of the slots in the overflow, whichever comes first",
         (options.items as f64 / options.load) as u64
     ));

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plots::Plot;
-use super::source::{Goal, Machine, Ratio, Source};
+use super::source::{Goal, Machine, Origin, Ratio, Source};
 use super::tables;
 use crate::size::Size;
 
@@ -33,7 +33,7 @@ pub(super) fn page(sources: &[Source], plots: &[Vec<Plot>]) -> String {
                     }
                     nav { ul {
                         @for (place, source) in sources.iter().enumerate() {
-                            li { a href={ "#r" (place) } { (name_of(source)) } ": " (source.date) }
+                            li { a href={ "#r" (place) } { (name_of(source)) } @if let Some(origin) = &source.origin { ": " (origin.date) } }
                         }
                     } }
                 }
@@ -60,7 +60,7 @@ fn section(place: usize, source: &Source, plots: &[Plot]) -> Markup {
     html! {
         section id={ "r" (place) } {
             h2 { (name_of(source)) }
-            (circumstances(source))
+            @if let Some(origin) = &source.origin { (circumstances(origin)) }
             @for plot in plots.iter().filter(|plot| plot.case.is_none()) {
                 (figure(plot))
             }
@@ -99,10 +99,10 @@ fn one_case(source: &Source, case: &str, plots: &[Plot]) -> Markup {
     }
 }
 
-fn circumstances(source: &Source) -> Markup {
-    let Machine { cpu, cores, memory_bytes, kernel, load_before, load_after, places } = &source.machine;
+fn circumstances(origin: &Origin) -> Markup {
+    let Machine { cpu, cores, memory_bytes, kernel, load_before, load_after, places } = &origin.machine;
     html! {
-        pre { code { (source.command) } }
+        pre { code { (origin.command) } }
         dl {
             dt { "machine" }
             dd { (cpu) ", " (cores) " cores, " (Size(*memory_bytes)) " of memory, Linux " (kernel) }
@@ -117,7 +117,7 @@ fn circumstances(source: &Source) -> Markup {
             }
             dt { "measured" }
             dd {
-                (source.date) ", in " (format!("{:.0}", source.seconds)) " s, version " (source.version) ", seed " (source.seed)
+                (origin.date) ", in " (format!("{:.0}", origin.seconds)) " s, version " (origin.version) ", seed " (origin.seed)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The page: results for people to read, made from the JSON files that benchmarks write.
+//! The page: results for people to read, made from the JSON and CSV files that benchmarks write.
 //!
 //! One HTML file that needs neither a script nor the network, with its plots inside, for wide screens, phones and paper,
 //! light or dark as the reader's system is set; and each plot as an SVG file beside it.
@@ -19,6 +19,7 @@
 mod html;
 mod plots;
 mod source;
+mod table;
 mod tables;
 
 use std::path::{Path, PathBuf};
@@ -45,13 +46,25 @@ pub fn render(sources: &[Source]) -> Result<Page, BenchError> {
     Ok(Page { html, plots })
 }
 
-/// Reads results and writes a page of them, and its plots, into a directory, which is made if it is missing. Returns the page's
-/// path and the number of plots.
+/// Reads results and writes a page of them, and its plots, into a directory, which is made if it is missing. A folder
+/// stands for all results in it. Returns the page's path and the number of plots.
 pub fn write(results: &[PathBuf], dir: &Path) -> Result<(PathBuf, usize), BenchError> {
     if results.is_empty() {
-        return Err(BenchError::Invalid("no results were named; give files that --json wrote".to_owned()));
+        return Err(BenchError::Invalid(
+            "no results were named; give files that --json or --csv wrote".to_owned(),
+        ));
     }
-    let sources = results.iter().map(|path| Source::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let files = results.iter().map(|path| match path.is_dir() {
+        true => Source::files(path),
+        false => Ok(vec![path.clone()]),
+    });
+    let files = files.collect::<Result<Vec<_>, _>>()?.concat();
+    let sources = files.iter().map(|path| Source::read(path)).collect::<Result<Vec<_>, _>>()?;
+    if sources.is_empty() {
+        return Err(BenchError::Invalid(
+            "the folder has no results; give files that --json or --csv wrote".to_owned(),
+        ));
+    }
     let page = render(&sources)?;
     std::fs::create_dir_all(dir).map_err(BenchError::io(format!("make the directory {}", dir.display())))?;
     let write = |name: &str, text: &str| {

@@ -3,7 +3,7 @@
 use super::Names;
 use super::source::{Source, Summary};
 use crate::BenchError;
-use crate::chart::{Bar, Chart, Drawing, Limit};
+use crate::chart::{Bar, Chart, Curve, Drawing, Limit, Scale};
 
 /// The metric that bars are drawn of.
 const RATE: &str = "rate";
@@ -13,6 +13,8 @@ const NO_CONTESTANTS: [&str; 3] = ["others", "the workload alone", "memory, a li
 const LIMITS: [&str; 2] = ["memory, lines of", "the generator alone"];
 /// More limit lines than this make a plot unreadable.
 const MOST_LIMITS: usize = 2;
+/// As do more curves: a second plot has the others.
+const MOST_CURVES: usize = 8;
 
 /// A plot.
 #[derive(Clone, Debug)]
@@ -40,6 +42,9 @@ pub(super) fn of(source: &Source, names: &mut Names) -> Result<Vec<Plot>, BenchE
     for case in cases.into_iter().filter(|case| !source.is_one_of_sizes(case)) {
         let made = source.charts.iter().find(|chart| chart.title == case);
         charts.extend(bars(source, case, made).map(|chart| (Some(case.to_owned()), chart)));
+    }
+    if source.charts.is_empty() {
+        charts.extend(by_batch(source).into_iter().map(|chart| (None, chart)));
     }
     let plot = |(case, chart): (Option<String>, Chart)| {
         let file = names.unused(&format!("{}-{}", file_name(&source.name), chart.file_name())) + ".svg";
@@ -104,6 +109,61 @@ fn bars(source: &Source, case: &str, made: Option<&Chart>) -> Option<Chart> {
     }
     limits.iter().for_each(|summary| limit(&summary.variant, summary.spread.median() * scale));
     Some(chart)
+}
+
+/// Curves of the rate by the size of a batch, an operation each, for cases that differ in nothing else.
+fn by_batch(source: &Source) -> Vec<Chart> {
+    let mut groups: Vec<(String, Vec<Curve>)> = Vec::new();
+    for summary in source.summaries.iter().filter(|summary| summary.metric == RATE) {
+        let Some(batched) = Batched::of(&summary.case) else { continue };
+        let title = format!("{}, {}", source.benchmark, batched.conditions);
+        let place = groups.iter().position(|(of, _)| *of == title).unwrap_or(groups.len());
+        if place == groups.len() {
+            groups.push((title, Vec::new()));
+        }
+        let curves = &mut groups[place].1;
+        let name = format!("{}, {}", batched.operation, summary.variant);
+        let point = (batched.batch, summary.spread.median() * 1e-6);
+        match curves.iter_mut().find(|curve| curve.name == name) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Curve { name, points: vec![point] }),
+        }
+    }
+    let charts = |(title, mut curves): (String, Vec<Curve>)| {
+        curves.retain(|curve| curve.points.len() > 1);
+        // The fastest first, as they lie in the picture.
+        let last = |curve: &Curve| curve.points.last().map_or(0.0, |point| point.1);
+        curves.sort_by(|one, other| last(other).total_cmp(&last(one)));
+        let chart = |curves: &[Curve]| {
+            Chart::new(&title, "operations in a batch", "million a second", Drawing::Curves(curves.to_vec()))
+                .with_scales(Scale::Logarithmic, Scale::Logarithmic)
+        };
+        curves.chunks(MOST_CURVES).map(chart).collect::<Vec<Chart>>()
+    };
+    groups.into_iter().flat_map(charts).collect()
+}
+
+/// The parts of the name of a case with a size of batches.
+struct Batched {
+    operation: String,
+    batch: f64,
+    conditions: String,
+}
+
+impl Batched {
+    /// The first part names the operation, as do others without a number, and those such as `ranges of 8`.
+    fn of(case: &str) -> Option<Batched> {
+        let is_condition = |part: &str| part.contains(|c: char| c.is_ascii_digit()) && !part.contains(" of ");
+        let (mut operation, mut batch, mut conditions) = (Vec::new(), None, Vec::new());
+        for (place, part) in case.split(", ").enumerate() {
+            match part.strip_prefix("batches of ") {
+                Some(size) => batch = size.parse().ok(),
+                None if place > 0 && is_condition(part) => conditions.push(part),
+                None => operation.push(part),
+            }
+        }
+        Some(Batched { operation: operation.join(", "), batch: batch?, conditions: conditions.join(", ") })
+    }
 }
 
 /// The scale that makes figures short, and their unit then.

@@ -1,9 +1,13 @@
 //! The source of a page: a report, as far as a page shows it, as any version of the program wrote it.
+//!
+//! Reports are JSON. The CSV files of a benchmark have its figures without how and where they were measured: the
+//! folder that they are kept in says that.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::table;
 use crate::BenchError;
 use crate::chart::{Chart, Drawing};
 use crate::report::Unit;
@@ -12,26 +16,44 @@ use crate::report::Unit;
 const SCHEMA: u32 = 1;
 
 /// One result.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Source {
-    schema: u32,
+    /// How and where it was measured; `None` if the file does not say.
+    pub(super) origin: Option<Origin>,
     pub(super) benchmark: String,
+    pub(super) summaries: Vec<Summary>,
+    pub(super) ratios: Vec<Ratio>,
+    pub(super) notes: Vec<String>,
+    pub(super) charts: Vec<Chart>,
+    /// The base name of its files.
+    pub(super) name: String,
+}
+
+/// A report in JSON.
+#[derive(Deserialize)]
+struct Written {
+    schema: u32,
+    #[serde(flatten)]
+    origin: Origin,
+    benchmark: String,
+    summaries: Vec<Summary>,
+    #[serde(default)]
+    ratios: Vec<Ratio>,
+    #[serde(default)]
+    notes: Vec<String>,
+    #[serde(default)]
+    charts: Vec<Chart>,
+}
+
+/// How and where a result was measured.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Origin {
     pub(super) version: String,
     pub(super) command: String,
     pub(super) date: String,
     pub(super) seconds: f64,
     pub(super) seed: u64,
     pub(super) machine: Machine,
-    pub(super) summaries: Vec<Summary>,
-    #[serde(default)]
-    pub(super) ratios: Vec<Ratio>,
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
-    #[serde(default)]
-    pub(super) charts: Vec<Chart>,
-    /// The base name of its files.
-    #[serde(skip)]
-    pub(super) name: String,
 }
 
 /// Where it was measured.
@@ -71,9 +93,9 @@ pub(super) struct Summary {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Spread {
     pub(super) count: usize,
-    q1: Option<f64>,
-    median: Option<f64>,
-    q3: Option<f64>,
+    pub(super) q1: Option<f64>,
+    pub(super) median: Option<f64>,
+    pub(super) q3: Option<f64>,
 }
 
 impl Spread {
@@ -119,17 +141,51 @@ pub(super) enum Goal {
 }
 
 impl Source {
-    /// Reads a file that a benchmark wrote with `--json`.
+    /// Reads a file that a benchmark wrote with `--json` or `--csv`.
     pub fn read(path: &Path) -> Result<Source, BenchError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let wrong = |error: &dyn std::fmt::Display| {
             BenchError::Invalid(format!(
-                "cannot read {}: {error}; give files that --json wrote",
+                "cannot read {}: {error}; give files that --json or --csv wrote",
                 path.display()
             ))
-        })?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Source::parse(&name, &text)
-            .map_err(|error| BenchError::Invalid(format!("{}: {error}", path.display())))
+        };
+        let name = base_name(path);
+        if !is_csv(path) {
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+            return Source::parse(&name, &text).map_err(|error| wrong(&error));
+        }
+        let path = std::path::absolute(path).map_err(|error| wrong(&error))?;
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let file = std::fs::File::open(&path).map_err(|error| wrong(&error))?;
+        let (benchmark, summaries) = table::read(file).map_err(|error| wrong(&error))?;
+        Ok(Source {
+            origin: None,
+            benchmark,
+            summaries,
+            ratios: Vec::new(),
+            notes: vec![format!("README.md of the folder {folder} has machine, date and command.")],
+            charts: Vec::new(),
+            name: format!("{folder}, {name}"),
+        })
+    }
+
+    /// The files of results in a folder, by name: of each result the report in JSON, or else the summaries in CSV, or
+    /// else the rows in CSV.
+    pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
+        let read = || {
+            let entries = std::fs::read_dir(folder)?;
+            entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()
+        };
+        let mut files = read().map_err(BenchError::io(format!("read {}", folder.display())))?;
+        files.retain(|path| {
+            let name = base_name(path);
+            let beside = |end: &str| path.with_file_name(format!("{name}.{end}"));
+            let is_summed_up =
+                beside("json").exists() || (path == &beside("csv") && beside("summary.csv").exists());
+            path == &beside("json") || (is_csv(path) && !is_summed_up && table::is_of_a_benchmark(path))
+        });
+        files.sort();
+        Ok(files)
     }
 
     /// A result by the text of its file, under a name that its plots are called after.
@@ -147,9 +203,18 @@ impl Source {
                 "this report has layout {schema}, and {SCHEMA} is understood; use the program that wrote it"
             )));
         }
-        let source: Source = serde_json::from_value(value).map_err(wrong)?;
-        debug_assert_eq!(source.schema, SCHEMA);
-        Ok(Source { name: name.to_owned(), ..source })
+        let written: Written = serde_json::from_value(value).map_err(wrong)?;
+        debug_assert_eq!(written.schema, SCHEMA);
+        let Written { schema: _, origin, benchmark, summaries, ratios, notes, charts } = written;
+        Ok(Source {
+            origin: Some(origin),
+            benchmark,
+            summaries,
+            ratios,
+            notes,
+            charts,
+            name: name.to_owned(),
+        })
     }
 
     /// The cases in their order.
@@ -186,6 +251,16 @@ impl Summary {
             None => format!("{value:.3} {}", self.unit),
         }
     }
+}
+
+/// What all files of a result begin with: `map` of `map.summary.csv`.
+fn base_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn is_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "csv")
 }
 
 /// Each once, in the order of first appearance.

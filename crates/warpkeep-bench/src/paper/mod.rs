@@ -3,7 +3,9 @@
 //! Other machines give other rates, so the comparison uses what the text gives in numbers: shares, load factors,
 //! orders of magnitude. Figures that this build cannot measure are named, with their requirements.
 
+pub mod btree;
 pub mod gphash;
+pub mod graph;
 pub mod megakv;
 pub mod slabhash;
 pub mod turbohash;

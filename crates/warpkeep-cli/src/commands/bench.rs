@@ -73,7 +73,7 @@ enum Benchmark {
     /// the profile of each device.
     #[command(after_help = EXIT_CODES)]
     Profile(profile::Profile),
-    /// How full a table gets before a key finds no place, by geometry.
+    /// The load factor at the first key without a slot, by geometry.
     #[command(after_help = EXIT_CODES)]
     LoadFactor(load_factor::LoadFactor),
     /// How long growing and coming back take, against the number of items.

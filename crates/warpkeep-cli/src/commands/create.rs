@@ -122,7 +122,7 @@ impl Shape {
     /// A note about the table for a user who requested a device.
     pub(crate) fn note(&self, device: DeviceChoice) -> Option<String> {
         let idle = self.index == IndexKind::TurboHash && device != DeviceChoice::Cpu;
-        idle.then(|| format!("turbohash tables are worked by the CPU; {device} works gphash tables only"))
+        idle.then(|| format!("TurboHash tables run on the CPU; {device} runs GPHash tables only"))
     }
 }
 

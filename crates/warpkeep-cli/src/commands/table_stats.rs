@@ -72,7 +72,7 @@ fn levels(stats: &GpHashStats, text: &mut String) {
 fn shards(stats: &TurboHashStats, text: &mut String) {
     let _ = writeln!(
         text,
-        "\n  turbohash: {} shards of {} buckets, {} slots in all; values {}; worked by the CPU",
+        "\n  turbohash: {} shards of {} buckets, {} slots in all; values {}; runs on the CPU",
         count(stats.shards),
         range(stats.smallest_shard, stats.largest_shard),
         count(stats.slots),

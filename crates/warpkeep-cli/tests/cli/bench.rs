@@ -242,10 +242,11 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         (&["map", "--device", "cpu"], "--device cuda:0", 1),
         (&["alloc", "--full", "1"], "--full 0,0.95", 1),
         (&["slab", "--slab-bytes", "96"], "--slab-bytes 64,128", 1),
+        (&["slab", "--pairs", "4/8"], "4/4 or 8/8", 2),
         (&["cuckoo", "--batch", "0"], "--batch 2^24", 1),
         (&["ordered", "--pairs", "8/4"], "4/4 or 8/8", 2),
         (&["ordered", "--items", "1"], "--items 45000000", 1),
-        (&["graph", "--graphs", "tree"], "rmat or road", 2),
+        (&["graph", "--graphs", "tree"], "some of rmat", 2),
         (&["graph", "--vertices", "1"], "--vertices 2^20", 1),
     ];
     for (arguments, told, code) in wrong {

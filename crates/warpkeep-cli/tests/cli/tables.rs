@@ -171,7 +171,7 @@ fn a_turbohash_table() {
         "found",
         "missed",
         "buckets a search",
-        "worked by the CPU",
+        "runs on the CPU",
     ] {
         assert!(stat.contains(word), "{word} in {stat}");
     }
@@ -198,6 +198,6 @@ fn a_device_does_not_work_a_turbohash_table() {
     let ran = Ran::of(warpkeep().arg("create").arg(shop.store()).args(create));
     // A program without the simulator cannot open it at all.
     if ran.code == 0 {
-        assert!(ran.out.contains("worked by the CPU"), "{}", ran.out);
+        assert!(ran.out.contains("run on the CPU"), "{}", ran.out);
     }
 }

@@ -101,7 +101,7 @@ impl Warpkeep {
         let promise = if with_log { setup.promise } else { Promise::NoLog };
         let durability = promise.durability();
         let settings = format!(
-            "a table of {key} keys and {value} values made for {} items, {form}, worked by {engine}, durability {durability:?}, {}; \
+            "a table of {key} keys and {value} values made for {} items, {form}, run by {engine}, durability {durability:?}, {}; \
              what is mixed goes in one batch, and what is modified is put in a second; with reads apart, all reads go in one batch and all \
              writes in another",
             workload.items,

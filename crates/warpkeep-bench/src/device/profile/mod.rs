@@ -97,7 +97,7 @@ impl<'t> Trials<'t> {
 
     /// Batch sizes that are measured, over all thresholds.
     fn count(&self) -> u64 {
-        let ranges = [SCATTERED, UNASSIGNED, ORDERED, LOCATED, GATHERED, SHARED, STREAMED];
+        let ranges = [SCATTERED, UNASSIGNED, ORDERED, LOCATED, GATHERED, SHARED, STREAMED, FUSED, WRITTEN];
         let sizes = ranges.into_iter().map(|(low, high)| self.sizes((low, high)).len() as u64).sum::<u64>();
         // The share of the device, the chunk of a write, and the threads that publish.
         sizes + 3
@@ -174,7 +174,7 @@ impl<'t> Trials<'t> {
         Ok(())
     }
 
-    /// Fused writes.
+    /// Writes: fused ones, and the sizes from which on those from host memory are.
     fn writes(&mut self, report: &mut Report) -> Result<(), BenchError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = [2, 4, 8, 12, 16].into_iter().filter(|&threads| threads <= cores);
@@ -192,6 +192,22 @@ impl<'t> Trials<'t> {
         let best =
             self.fastest("chunk_operations", Work::Update, self.main_batch(), &chunks.map(setting), report)?;
         self.profile.chunk_operations = chunks[best];
+        let settings = [
+            Setting::change("two phases", |profile| {
+                (profile.written_from, profile.fused_from) = (0, usize::MAX);
+            }),
+            Setting::change("fused", |profile| {
+                (profile.written_from, profile.fused_from) = (0, 0);
+            }),
+        ];
+        let pairs = self.compare("fused_from", Work::HostUpdate, &self.sizes(FUSED), settings, report)?;
+        self.profile.fused_from = threshold::from(&pairs);
+        let settings = [
+            Setting::change("by the CPU", |profile| profile.written_from = usize::MAX),
+            Setting::change("by the device", |profile| profile.written_from = 0),
+        ];
+        let pairs = self.compare("written_from", Work::HostUpdate, &self.sizes(WRITTEN), settings, report)?;
+        self.profile.written_from = threshold::from(&pairs);
         Ok(())
     }
 }
@@ -204,3 +220,5 @@ const LOCATED: (u32, u32) = (10, 20);
 const GATHERED: (u32, u32) = (4, 13);
 const SHARED: (u32, u32) = (14, 21);
 const STREAMED: (u32, u32) = (14, 21);
+const FUSED: (u32, u32) = (6, 14);
+const WRITTEN: (u32, u32) = (4, 13);

@@ -30,6 +30,8 @@ pub(super) enum Work {
     PinnedGet,
     /// Updates with keys and values in device memory.
     Update,
+    /// Updates from host memory.
+    HostUpdate,
 }
 
 /// A change of the profile, or a strategy, that is compared with others.
@@ -133,7 +135,7 @@ impl Trials<'_> {
         self.library.use_pinned(work == Work::PinnedGet);
         let (mut busy, mut batches, mut turn) = (Duration::ZERO, 0, round as usize * 7);
         self.batch(work, batch, turn)?;
-        let most = if work == Work::Update { MOST_WRITES } else { u32::MAX };
+        let most = if matches!(work, Work::Update | Work::HostUpdate) { MOST_WRITES } else { u32::MAX };
         while batches == 0 || (busy < self.options.round_time && batches < most) {
             self.progress.check()?;
             turn += 1;
@@ -166,6 +168,10 @@ impl Trials<'_> {
                 let numbers = &pool.numbers[parts[0].clone()];
                 let written = rig.write_fused(Op::Update, &[numbers], *generation)?;
                 Ok(written[0].whole)
+            }
+            Work::HostUpdate => {
+                *generation += 1;
+                library.write(Op::Update, &pool.numbers[parts[0].clone()], *generation)
             }
         }
     }

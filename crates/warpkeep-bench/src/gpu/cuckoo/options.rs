@@ -7,8 +7,8 @@ use crate::gpu::{check, invalid, sorted_shares};
 
 /// Buckets of an index, at least and at most: locations have 32 bits.
 const BUCKETS: std::ops::RangeInclusive<usize> = 16..=1 << 28;
-/// Displacement begins to fail above the last.
-const LOADS: std::ops::RangeInclusive<f64> = 0.1..=0.9;
+/// Displacement begins to fail not far above the last.
+const LOADS: std::ops::RangeInclusive<f64> = 0.1..=0.95;
 /// Entries of an index at the most for which the native CPU implementation is measured, too.
 const CPU_ENTRIES: u64 = 1 << 24;
 

@@ -21,7 +21,7 @@ pub(super) struct Contestant<'d> {
     pub(super) name: &'static str,
     pub(super) graph: Graph,
     /// Of the device that it is on; `None` on the CPU.
-    on: Option<(&'d Device, &'d Clock)>,
+    pub(super) on: Option<(&'d Device, &'d Clock)>,
 }
 
 impl<'d> Contestant<'d> {
@@ -122,7 +122,7 @@ impl<'d> Contestant<'d> {
 }
 
 /// The seconds that a call takes, and what it gives.
-pub(super) fn timed<T, E>(call: impl FnOnce() -> Result<T, E>) -> Result<(f64, T), BenchError>
+pub(crate) fn timed<T, E>(call: impl FnOnce() -> Result<T, E>) -> Result<(f64, T), BenchError>
 where
     BenchError: From<E>,
 {

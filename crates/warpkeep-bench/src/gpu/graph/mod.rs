@@ -3,17 +3,20 @@
 mod contestant;
 mod options;
 mod reference;
+mod resident;
 mod shape;
 
 use warpkeep_containers::SampleOptions;
 use warpkeep_device::Device;
 
-use self::contestant::{CPU, Contestant, timed};
+pub(crate) use self::contestant::timed;
+use self::contestant::{CPU, Contestant};
 pub use self::options::Options;
-use self::reference::Reference;
+pub(crate) use self::reference::Reference;
+use self::resident::Resident;
 pub use self::shape::Shape;
-use self::shape::shuffled;
-use super::{Clock, DEVICE, RATE, relate};
+pub(crate) use self::shape::shuffled;
+use super::{Clock, DEVICE, RATE, relate, relate_variant};
 use crate::limits::device::{MemoryLimits, note_of};
 use crate::report::{Report, Unit};
 use crate::workload::Dice;
@@ -52,7 +55,8 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(note_of(&device));
     report.notes.push(
         "graphs are undirected: an edge that is inserted or deleted is two entries; batches of edges, their answers and exported rows lie in device memory; vertices to delete, and questions and answers of \
-         edges exist, degrees and samples, are in host memory, so these times contain the link; the graph stays as it is: deleted edges are inserted again; the limit of a changed edge is two random \
+         edges exist, degrees and samples, are in host memory, so these times contain the link, unless the case says device memory or neighbours; those calls are timed when their memory is there, by \
+         chosen neighbours or edges, and their samples are checked in the first round; the graph stays as it is: deleted edges are inserted again; the limit of a changed edge is two random \
          reads of 64 bytes, of an export a copy of the targets, in as much device memory; the rate of triangles is in edges of the graph; the CPU takes part up to 2^20 edges; every answer was checked"
             .to_owned(),
     );
@@ -130,6 +134,10 @@ impl Bench<'_> {
             for (at, case) in CASES.into_iter().enumerate() {
                 let limit = if at < 2 { changes } else { ("", 0.0) };
                 relate(report, &self.case(case, batch), limit, CPU);
+            }
+            for (case, what, reads) in resident::CASES {
+                let limit = if reads > 0.0 { (what, limits.random_reads / reads) } else { ("", 0.0) };
+                relate_variant(report, &self.case(case, batch), DEVICE, limit, None);
             }
         }
         for case in WHOLE {
@@ -217,6 +225,16 @@ impl Bench<'_> {
                 return contestant.wrong(wrong);
             }
             sampled[usize::from(is_replaced)] = seconds;
+        }
+
+        if let Some((device, clock)) = contestant.on {
+            self.progress.check()?;
+            let looks = round == 0;
+            let resident = Resident { contestant, device, clock, reference, looks };
+            let figures = resident.measure(&asked, batch, &seeds, &mut dice)?;
+            for ((case, ..), (count, seconds)) in resident::CASES.into_iter().zip(figures) {
+                add(report, &self.case(case, batch), contestant.name, round, count, seconds);
+            }
         }
 
         self.progress.check()?;

@@ -37,7 +37,7 @@ impl Options {
             DeviceChoice::Sim => (vec![64], vec![32]),
             _ => (vec![1 << 16, 1 << 20], vec![1 << 12, 1 << 16, 1 << 20]),
         };
-        let shapes = Shape::ALL.to_vec();
+        let shapes = Shape::USUAL.to_vec();
         let command = "warpkeep bench gpu graph".to_owned();
         Options { device, shapes, vertices, batches, rounds: 3, seed: 1, command }
     }

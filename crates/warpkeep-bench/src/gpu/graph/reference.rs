@@ -6,18 +6,18 @@ use warpkeep_containers::GraphSample;
 
 /// An undirected graph that does not change.
 #[derive(Debug)]
-pub(super) struct Reference {
+pub(crate) struct Reference {
     /// Each edge once with the smaller end first, in ascending order.
-    pub(super) edges: Vec<(u32, u32)>,
+    pub(crate) edges: Vec<(u32, u32)>,
     /// Where the list of each vertex begins, and where the last one ends.
-    pub(super) offsets: Vec<u64>,
+    pub(crate) offsets: Vec<u64>,
     /// The neighbours of all vertices.
-    pub(super) targets: Vec<u32>,
+    pub(crate) targets: Vec<u32>,
 }
 
 impl Reference {
     /// Of edges as [`edges`](Self::edges) has them.
-    pub(super) fn new(edges: Vec<(u32, u32)>) -> Reference {
+    pub(crate) fn new(edges: Vec<(u32, u32)>) -> Reference {
         let vertices = edges.iter().map(|edge| edge.1 as usize + 1).max().unwrap_or(0);
         let mut offsets = vec![0_u64; vertices + 1];
         for &(one, two) in &edges {
@@ -44,22 +44,22 @@ impl Reference {
         Reference { edges, offsets, targets }
     }
 
-    pub(super) fn vertices(&self) -> usize {
+    pub(crate) fn vertices(&self) -> usize {
         self.offsets.len() - 1
     }
 
     /// The neighbours of a vertex, in ascending order.
-    pub(super) fn list(&self, vertex: u32) -> &[u32] {
+    pub(crate) fn list(&self, vertex: u32) -> &[u32] {
         let at = vertex as usize;
         &self.targets[self.offsets[at] as usize..self.offsets[at + 1] as usize]
     }
 
-    pub(super) fn has(&self, source: u32, target: u32) -> bool {
+    pub(crate) fn has(&self, source: u32, target: u32) -> bool {
         self.list(source).binary_search(&target).is_ok()
     }
 
     /// The edges that have one of these vertices as an end, each once.
-    pub(super) fn edges_of(&self, vertices: &[u32]) -> Vec<(u32, u32)> {
+    pub(crate) fn edges_of(&self, vertices: &[u32]) -> Vec<(u32, u32)> {
         let ends =
             |vertex: u32| self.list(vertex).iter().map(move |&other| (vertex.min(other), vertex.max(other)));
         let mut edges: Vec<(u32, u32)> = vertices.iter().flat_map(|&vertex| ends(vertex)).collect();
@@ -69,7 +69,7 @@ impl Reference {
     }
 
     /// How many triangles it has: each edge leads to the end with more edges, and the lists of both ends are intersected.
-    pub(super) fn triangles(&self) -> u64 {
+    pub(crate) fn triangles(&self) -> u64 {
         let order = |vertex: u32| (self.list(vertex).len(), vertex);
         let above: Vec<Vec<u32>> = (0..self.vertices() as u32)
             .map(|vertex| {
@@ -89,7 +89,7 @@ impl Reference {
     }
 
     /// What is wrong with a sample of one hop from different seeds, if anything is.
-    pub(super) fn wrong_in(
+    pub(crate) fn wrong_in(
         &self,
         seeds: &[u32],
         fanout: usize,
@@ -109,23 +109,46 @@ impl Reference {
                 None => return Some(format!("an edge of a sample leaves vertex {row}, which is no seed")),
             }
         }
-        for (&seed, targets) in seeds.iter().zip(&chosen) {
-            let degree = self.list(seed).len();
-            let expected = if is_replaced && degree > 0 { fanout } else { fanout.min(degree) };
-            if targets.len() != expected {
-                return Some(format!(
-                    "vertex {seed} has {} edges in a sample, and not {expected}",
-                    targets.len()
-                ));
-            }
-            if let Some(target) = targets.iter().find(|&&target| !self.has(seed, target)) {
-                return Some(format!("a sample has the edge {seed} {target}, which is not there"));
-            }
-            if !is_replaced && targets.iter().collect::<HashSet<_>>().len() != targets.len() {
-                return Some(format!("a sample without replacement has an edge of vertex {seed} twice"));
-            }
+        seeds
+            .iter()
+            .zip(&chosen)
+            .find_map(|(&seed, targets)| self.wrong_choice(seed, fanout, is_replaced, targets))
+    }
+
+    /// What is wrong with the neighbours that were chosen of a vertex, if anything is.
+    pub(super) fn wrong_choice(
+        &self,
+        seed: u32,
+        fanout: usize,
+        is_replaced: bool,
+        targets: &[u32],
+    ) -> Option<String> {
+        let degree = self.list(seed).len();
+        let expected = if is_replaced && degree > 0 { fanout } else { fanout.min(degree) };
+        if targets.len() != expected {
+            return Some(format!(
+                "vertex {seed} has {} edges in a sample, and not {expected}",
+                targets.len()
+            ));
+        }
+        if let Some(target) = targets.iter().find(|&&target| !self.has(seed, target)) {
+            return Some(format!("a sample has the edge {seed} {target}, which is not there"));
+        }
+        if !is_replaced && targets.iter().collect::<HashSet<_>>().len() != targets.len() {
+            return Some(format!("a sample without replacement has an edge of vertex {seed} twice"));
         }
         None
+    }
+
+    /// What is wrong with the edges of a sample of any hops, if anything is.
+    pub(super) fn wrong_edge_in(&self, sample: &GraphSample) -> Option<String> {
+        let vertex = |number: &u32| sample.vertices.get(*number as usize).copied();
+        sample.rows.iter().zip(&sample.cols).find_map(|(row, col)| match (vertex(row), vertex(col)) {
+            (Some(source), Some(target)) if self.has(source, target) => None,
+            (source, target) => {
+                Some(format!("a sample has an edge from {source:?} to {target:?}, which is not there"))
+            }
+        })
     }
 }
 
@@ -163,5 +186,8 @@ mod tests {
         assert!(wrong(1, 1, &right).expect("too many").contains("2 edges"));
         assert!(wrong(1, 2, &sample(&[1, 0, 3], &[0, 0], &[1, 2])).expect("no edge").contains("1 3"));
         assert!(wrong(1, 2, &sample(&[1, 0], &[0, 0], &[1, 1])).expect("an edge twice").contains("twice"));
+        assert_eq!(graph.wrong_edge_in(&right), None);
+        assert!(graph.wrong_edge_in(&sample(&[1, 0, 3], &[0, 0], &[1, 2])).expect("no edge").contains('3'));
+        assert!(graph.wrong_edge_in(&sample(&[1, 0], &[0], &[2])).expect("no vertex").contains("None"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::batch::{ABSENT, Batch, Items};
 use super::contestant::Contestant;
 use super::operation::Operation;
+use super::options::MOST_CHANGED_LOAD;
 use super::pairs::{Key, Pairs, Value};
 use crate::gpu::RATE;
 use crate::measure::Latencies;
@@ -23,7 +24,8 @@ pub(super) fn operations(batch: usize, slots: u64, keys: u64) -> Vec<Operation> 
     let (batch, mut operations) = (batch as u64, Vec::new());
     if batch <= keys {
         operations.extend([Operation::Hit, Operation::Miss]);
-        if batch * SLOTS_A_KEY <= slots {
+        let has_room = keys as f64 <= MOST_CHANGED_LOAD * slots as f64;
+        if batch * SLOTS_A_KEY <= slots && has_room {
             operations.extend([Operation::Insert, Operation::Erase]);
         }
     }
@@ -105,5 +107,7 @@ mod tests {
     fn batches_that_would_make_a_map_grow_do_not_insert() {
         let counts = [10, 11, 500, 501].map(|batch| operations(batch, 1000, 500).len());
         assert_eq!(counts, [4, 2, 2, 0]);
+        let counts = [930, 931].map(|keys| operations(10, 1000, keys).len());
+        assert_eq!(counts, [4, 2]);
     }
 }

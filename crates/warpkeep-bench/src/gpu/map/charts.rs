@@ -13,11 +13,12 @@ pub(super) fn of(options: &Options, report: &Report) -> Vec<Chart> {
     }
     let chart = |(pairs, slots): (Pairs, u64)| {
         let curve = |operation: Operation| {
+            // Not everything is measured at every load.
             let point = |&load: &f64| {
                 let rates = report.series(&case_name(operation, pairs, load, slots), DEVICE, RATE);
-                (100.0 * load, 1e-6 * median(&rates))
+                (!rates.is_empty()).then(|| (100.0 * load, 1e-6 * median(&rates)))
             };
-            Curve { name: operation.to_string(), points: loads.iter().map(point).collect() }
+            Curve { name: operation.to_string(), points: loads.iter().filter_map(point).collect() }
         };
         let curves = Drawing::Curves(Operation::ALL.map(curve).to_vec());
         let title = format!("map of {}{slots} slots by load", pairs.in_a_name());

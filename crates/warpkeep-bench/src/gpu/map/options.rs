@@ -9,7 +9,12 @@ use crate::gpu::{check, invalid, sorted_shares};
 /// Slots of a map at the least, which is the smallest that there is, and at the most.
 const SLOTS: std::ops::RangeInclusive<usize> = 256..=1 << 30;
 /// Above the last a map grows.
-const LOADS: std::ops::RangeInclusive<f64> = 0.05..=0.93;
+const LOADS: std::ops::RangeInclusive<f64> = 0.05..=0.95;
+/// Above this a batch that inserts other keys can make the map grow.
+pub(super) const MOST_CHANGED_LOAD: f64 = 0.93;
+
+/// Slots of a map up to which the CPU form is measured, too.
+const CPU_SLOTS: u64 = 1 << 22;
 
 /// Which maps are measured, and how often.
 #[derive(Clone, Debug)]
@@ -78,6 +83,11 @@ impl Options {
             }
         }
         sizes
+    }
+
+    /// Whether the CPU form takes part.
+    pub(super) fn has_cpu(slots: u64) -> bool {
+        slots <= CPU_SLOTS
     }
 
     /// The loads, the lowest first, each once.

@@ -9,12 +9,10 @@ use crate::BenchError;
 
 /// Pairs of a range, without those that the same batch inserts.
 const RANGE: u64 = 8;
-/// Pairs that a range of a mixed batch has at the most: between two neighbours there is one key more.
-const MIXED_RANGE: usize = 2 * RANGE as usize - 1;
 
 /// What a batch does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     /// Looks up keys in a random order.
     Find,
     /// Looks up keys in ascending order.
@@ -33,33 +31,33 @@ pub(super) enum Operation {
 
 /// Operations, and the right answers to them.
 #[derive(Debug)]
-pub(super) struct Batch<K, V> {
-    pub(super) operation: Operation,
+pub(crate) struct Batch<K, V> {
+    pub(crate) operation: Operation,
     /// Their keys, or the lower bounds of ranges.
-    pub(super) keys: Vec<K>,
+    pub(crate) keys: Vec<K>,
     /// The upper bounds of ranges; empty if there are none.
-    pub(super) ends: Vec<K>,
+    pub(crate) ends: Vec<K>,
     /// Values to insert; empty if there are none.
-    pub(super) values: Vec<V>,
+    pub(crate) values: Vec<V>,
     /// The kind of each; empty if all have the same.
-    pub(super) kinds: Vec<u8>,
+    pub(crate) kinds: Vec<u8>,
     /// Room for the pairs of a range.
-    pub(super) stride: usize,
-    pub(super) right: Answers<K, V>,
+    pub(crate) stride: usize,
+    pub(crate) right: Answers<K, V>,
 }
 
 /// Answers to a batch. Columns that its operations do not have are empty.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Answers<K, V> {
-    pub(super) statuses: Vec<OrderedStatus>,
+pub(crate) struct Answers<K, V> {
+    pub(crate) statuses: Vec<OrderedStatus>,
     /// The values that were found, or that keys had before.
-    pub(super) values: Vec<V>,
+    pub(crate) values: Vec<V>,
     /// The neighbours that were found.
-    pub(super) keys: Vec<K>,
+    pub(crate) keys: Vec<K>,
     /// The numbers of pairs of ranges.
-    pub(super) counts: Vec<u32>,
+    pub(crate) counts: Vec<u32>,
     /// The pairs of all ranges, one range behind the other.
-    pub(super) pairs: Vec<(K, V)>,
+    pub(crate) pairs: Vec<(K, V)>,
 }
 
 impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
@@ -75,14 +73,26 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// Looks up keys of these ranks.
-    pub(super) fn find(items: &Items<K, V>, ranks: &[u64], operation: Operation) -> Self {
+    pub(crate) fn find(items: &Items<K, V>, ranks: &[u64], operation: Operation) -> Self {
         let mut batch = Self::of(operation, ranks.iter().map(|&rank| items.key(rank)).collect(), 0);
         batch.right.statuses = vec![OrderedStatus::Found; ranks.len()];
         batch.right.values = ranks.iter().map(|&rank| items.value(rank)).collect();
         batch
     }
 
-    pub(super) fn successor(items: &Items<K, V>, ranks: &[u64]) -> Self {
+    /// Looks up keys of these ranks and, in turn, those that [`insert`](Self::insert) inserts above them.
+    pub(crate) fn find_old_and_new(items: &Items<K, V>, ranks: &[u64]) -> Self {
+        let mut batch = Self::of(Operation::Find, Vec::new(), 0);
+        for (turn, &rank) in ranks.iter().enumerate() {
+            let is_old = turn % 2 == 0;
+            batch.keys.push(if is_old { items.key(rank) } else { items.absent(rank) });
+            batch.right.values.push(if is_old { items.value(rank) } else { items.absent_value(rank) });
+            batch.right.statuses.push(OrderedStatus::Found);
+        }
+        batch
+    }
+
+    pub(crate) fn successor(items: &Items<K, V>, ranks: &[u64]) -> Self {
         let mut batch =
             Self::of(Operation::Successor, ranks.iter().map(|&rank| items.key(rank)).collect(), 0);
         for next in ranks.iter().map(|rank| rank + 1) {
@@ -96,17 +106,17 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// Ranges from these ranks on, or from the last one that has eight pairs.
-    pub(super) fn range(items: &Items<K, V>, ranks: &[u64]) -> Self {
+    pub(crate) fn range(items: &Items<K, V>, ranks: &[u64]) -> Self {
         let mut batch = Self::of(Operation::Range, Vec::new(), RANGE as usize);
         for &rank in ranks {
-            batch.push_range(items, rank, &HashSet::new());
+            batch.push_range(items, rank, RANGE, &HashSet::new());
         }
         batch
     }
 
-    fn push_range(&mut self, items: &Items<K, V>, rank: u64, inserted: &HashSet<u64>) {
-        let first = rank.min(items.count - RANGE);
-        let last = first + RANGE - 1;
+    fn push_range(&mut self, items: &Items<K, V>, rank: u64, length: u64, inserted: &HashSet<u64>) {
+        let first = rank.min(items.count - length);
+        let last = first + length - 1;
         let before = self.right.pairs.len();
         for rank in first..=last {
             self.right.pairs.push((items.key(rank), items.value(rank)));
@@ -121,7 +131,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// Inserts a key above each of these ranks.
-    pub(super) fn insert(items: &Items<K, V>, ranks: &[u64]) -> Self {
+    pub(crate) fn insert(items: &Items<K, V>, ranks: &[u64]) -> Self {
         let mut batch =
             Self::of(Operation::Insert, ranks.iter().map(|&rank| items.absent(rank)).collect(), 0);
         batch.values = ranks.iter().map(|&rank| items.absent_value(rank)).collect();
@@ -131,7 +141,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// Puts the pairs of these ranks into an empty map.
-    pub(super) fn build(items: &Items<K, V>, ranks: impl Iterator<Item = u64> + Clone) -> Self {
+    pub(crate) fn build(items: &Items<K, V>, ranks: impl Iterator<Item = u64> + Clone) -> Self {
         let mut batch = Self::of(Operation::Insert, ranks.clone().map(|rank| items.key(rank)).collect(), 0);
         batch.values = ranks.map(|rank| items.value(rank)).collect();
         batch.right.statuses = vec![OrderedStatus::Inserted; batch.keys.len()];
@@ -140,7 +150,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// Erases what [`insert`](Self::insert) inserted.
-    pub(super) fn erase(items: &Items<K, V>, ranks: &[u64]) -> Self {
+    pub(crate) fn erase(items: &Items<K, V>, ranks: &[u64]) -> Self {
         let mut batch = Self::of(Operation::Erase, ranks.iter().map(|&rank| items.absent(rank)).collect(), 0);
         batch.right.statuses = vec![OrderedStatus::Erased; ranks.len()];
         batch.right.values = ranks.iter().map(|&rank| items.absent_value(rank)).collect();
@@ -149,11 +159,22 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
 
     /// In turn inserts a key above a rank, and asks for a range from one of the ranks on; a range has the keys that were inserted before it. Gives
     /// the ranks of the inserts, too.
-    pub(super) fn mixed(items: &Items<K, V>, ranks: &[u64]) -> (Self, Vec<u64>) {
-        let mut batch = Self::of(Operation::Mixed, Vec::new(), MIXED_RANGE);
+    pub(crate) fn mixed(items: &Items<K, V>, ranks: &[u64]) -> (Self, Vec<u64>) {
+        Self::mixed_of(items, ranks, 50, RANGE)
+    }
+
+    /// The same with this percentage of inserts, and ranges of this many pairs that were there before.
+    pub(crate) fn mixed_of(
+        items: &Items<K, V>,
+        ranks: &[u64],
+        percent: usize,
+        length: u64,
+    ) -> (Self, Vec<u64>) {
+        // Between two neighbours there is one key more, at the most.
+        let mut batch = Self::of(Operation::Mixed, Vec::new(), 2 * length as usize - 1);
         let (mut inserted, mut order) = (HashSet::new(), Vec::new());
         for (turn, &rank) in ranks.iter().enumerate() {
-            if turn % 2 == 0 {
+            if turn * percent % 100 < percent {
                 inserted.insert(rank);
                 order.push(rank);
                 batch.keys.push(items.absent(rank));
@@ -163,7 +184,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
                 batch.right.statuses.push(OrderedStatus::Inserted);
                 batch.right.counts.push(0);
             } else {
-                batch.push_range(items, rank, &inserted);
+                batch.push_range(items, rank, length, &inserted);
                 batch.values.push(V::zeroed());
                 batch.kinds.push(OrderedOpKind::Range as u8);
             }
@@ -171,12 +192,48 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
         (batch, order)
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Erases keys, inserts keys above others, and looks keys up: a turn of each as often as there are ranks of the kind. No two operations
+    /// concern the same key, so that their order does not matter.
+    pub(crate) fn points(items: &Items<K, V>, erase: &[u64], insert: &[u64], find: &[u64]) -> Self {
+        let mut batch = Self::of(Operation::Mixed, Vec::new(), 0);
+        let mut add = |key: K, value: V, kind: OrderedOpKind, status: OrderedStatus, before: V| {
+            batch.keys.push(key);
+            batch.values.push(value);
+            batch.kinds.push(kind as u8);
+            batch.right.statuses.push(status);
+            batch.right.values.push(before);
+        };
+        for turn in 0..erase.len().max(insert.len()).max(find.len()) {
+            if let Some(&rank) = erase.get(turn) {
+                let before = items.value(rank);
+                add(items.key(rank), V::zeroed(), OrderedOpKind::Erase, OrderedStatus::Erased, before);
+            }
+            if let Some(&rank) = insert.get(turn) {
+                let (key, value) = (items.absent(rank), items.absent_value(rank));
+                add(key, value, OrderedOpKind::Insert, OrderedStatus::Inserted, V::zeroed());
+            }
+            if let Some(&rank) = find.get(turn) {
+                let before = items.value(rank);
+                add(items.key(rank), V::zeroed(), OrderedOpKind::Find, OrderedStatus::Found, before);
+            }
+        }
+        batch
+    }
+
+    /// Erases the pairs of these ranks.
+    pub(crate) fn erase_pairs(items: &Items<K, V>, ranks: &[u64]) -> Self {
+        let mut batch = Self::of(Operation::Erase, ranks.iter().map(|&rank| items.key(rank)).collect(), 0);
+        batch.right.statuses = vec![OrderedStatus::Erased; ranks.len()];
+        batch.right.values = ranks.iter().map(|&rank| items.value(rank)).collect();
+        batch
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// The kind of all operations; of a mixed batch, that of its first.
-    pub(super) fn kind(&self) -> OrderedOpKind {
+    pub(crate) fn kind(&self) -> OrderedOpKind {
         match self.operation {
             Operation::Find | Operation::FindSorted => OrderedOpKind::Find,
             Operation::Range => OrderedOpKind::Range,
@@ -187,7 +244,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// The same as operations of the host.
-    pub(super) fn ops(&self) -> Vec<OrderedOp<K, V>> {
+    pub(crate) fn ops(&self) -> Vec<OrderedOp<K, V>> {
         let op = |(at, &key)| {
             let is_range = self.kinds.get(at).is_some_and(|&kind| kind == OrderedOpKind::Range as u8);
             OrderedOp {
@@ -201,7 +258,7 @@ impl<K: OrderedWord, V: OrderedWord> Batch<K, V> {
     }
 
     /// An error unless these are the right answers.
-    pub(super) fn check(&self, who: &str, answers: &Answers<K, V>) -> Result<(), BenchError> {
+    pub(crate) fn check(&self, who: &str, answers: &Answers<K, V>) -> Result<(), BenchError> {
         let right = &self.right;
         let wrong = first_other("status", &right.statuses, &answers.statuses)
             .or_else(|| first_other("value", &right.values, &answers.values))

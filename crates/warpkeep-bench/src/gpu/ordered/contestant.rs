@@ -15,21 +15,21 @@ use crate::BenchError;
 use crate::gpu::{Clock, DEVICE};
 
 /// The native CPU implementation, as a variant of a case.
-pub(super) const CPU: &str = "CPU, one thread";
+pub(crate) const CPU: &str = "CPU, one thread";
 /// Less than any clock can tell.
 const LEAST_SECONDS: f64 = 1e-9;
 
 /// A map that is measured.
-pub(super) struct Contestant<'d, K, V> {
-    pub(super) name: &'static str,
-    pub(super) map: OrderedMap<K, V>,
+pub(crate) struct Contestant<'d, K, V> {
+    pub(crate) name: &'static str,
+    pub(crate) map: OrderedMap<K, V>,
     /// Of the device that it is on; `None` on the CPU.
     on: Option<(&'d Device, &'d Clock)>,
 }
 
 impl<'d, K: OrderedKey<V>, V: OrderedWord> Contestant<'d, K, V> {
     /// An empty map, on the CPU without a device.
-    pub(super) fn new(on: Option<(&'d Device, &'d Clock)>) -> Result<Self, BenchError> {
+    pub(crate) fn new(on: Option<(&'d Device, &'d Clock)>) -> Result<Self, BenchError> {
         let options = OrderedMapOptions::default();
         Ok(match on {
             Some((device, _)) => Contestant { name: DEVICE, map: OrderedMap::new(device, &options)?, on },
@@ -38,12 +38,12 @@ impl<'d, K: OrderedKey<V>, V: OrderedWord> Contestant<'d, K, V> {
     }
 
     /// The seconds that a batch takes; every answer is checked.
-    pub(super) fn run(&self, batch: &Batch<K, V>) -> Result<f64, BenchError> {
+    pub(crate) fn run(&self, batch: &Batch<K, V>) -> Result<f64, BenchError> {
         self.run_at(batch, None)
     }
 
     /// The same of a batch that reads, of the state that a snapshot holds if there is one.
-    pub(super) fn run_at(
+    pub(crate) fn run_at(
         &self,
         batch: &Batch<K, V>,
         snapshot: Option<&OrderedSnapshot<K, V>>,
@@ -81,6 +81,15 @@ impl<'d, K: OrderedKey<V>, V: OrderedWord> Contestant<'d, K, V> {
             answers.values = found.into_iter().map(Option::unwrap_or_default).collect();
             return Ok((seconds.max(LEAST_SECONDS), answers));
         }
+        if let (Operation::Range, Some(snapshot)) = (batch.operation, snapshot) {
+            let begun = Instant::now();
+            let ranges = snapshot.range(&batch.keys, &batch.ends, None)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            answers.statuses = vec![OrderedStatus::Found; ranges.counts.len()];
+            answers.counts = ranges.counts.iter().map(|&count| count as u32).collect();
+            answers.pairs = ranges.keys.into_iter().zip(ranges.values).collect();
+            return Ok((seconds.max(LEAST_SECONDS), answers));
+        }
         let ops = batch.ops();
         let begun = Instant::now();
         let given = self.map.apply(&ops)?;
@@ -102,8 +111,21 @@ impl<'d, K: OrderedKey<V>, V: OrderedWord> Contestant<'d, K, V> {
         Ok((seconds.max(LEAST_SECONDS), answers))
     }
 
+    /// The seconds that it takes to fill the map, which is empty, with sorted columns in device memory; none on the CPU. All pairs are checked.
+    pub(crate) fn build_sorted(
+        &self,
+        items: &Items<K, V>,
+        batch: &Batch<K, V>,
+    ) -> Result<Option<f64>, BenchError> {
+        let Some((device, clock)) = self.on else { return Ok(None) };
+        let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
+        let seconds = clock.time(|stream| self.map.put_sorted_on(&keys, &values, batch.len(), stream))?;
+        check_pairs(self.name, &self.map, items)?;
+        Ok(Some(seconds))
+    }
+
     /// The seconds that it takes to build a map of columns in host memory, on the device with what the link takes. All pairs are checked.
-    pub(super) fn build_of_host(
+    pub(crate) fn build_of_host(
         &self,
         items: &Items<K, V>,
         batch: &Batch<K, V>,
@@ -129,7 +151,7 @@ impl<'d, K: OrderedKey<V>, V: OrderedWord> Contestant<'d, K, V> {
 }
 
 /// An error unless a map has these pairs and no others.
-pub(super) fn check_pairs<K: OrderedKey<V>, V: OrderedWord>(
+pub(crate) fn check_pairs<K: OrderedKey<V>, V: OrderedWord>(
     who: &str,
     map: &OrderedMap<K, V>,
     items: &Items<K, V>,

@@ -8,8 +8,8 @@ use warpkeep_core::{Seed, mix64, reduce};
 /// Pairs, each by the rank of its key. The keys are divided into as many intervals as there are pairs: the key of a pair lies anywhere in the lower
 /// half of its interval, and a key that is not in the map anywhere in the upper half.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Items<K, V> {
-    pub(super) count: u64,
+pub(crate) struct Items<K, V> {
+    pub(crate) count: u64,
     seed: Seed,
     /// Half of an interval.
     half: u64,
@@ -17,35 +17,35 @@ pub(super) struct Items<K, V> {
 }
 
 impl<K: OrderedWord, V: OrderedWord> Items<K, V> {
-    pub(super) fn new(seed: u64, count: u64) -> Self {
+    pub(crate) fn new(seed: u64, count: u64) -> Self {
         let half = (K::LARGEST.to_u128() / u128::from(count) / 2) as u64;
         Items { count, seed: Seed(seed), half, types: PhantomData }
     }
 
     /// The key with this number of keys below it.
-    pub(super) fn key(&self, rank: u64) -> K {
+    pub(crate) fn key(&self, rank: u64) -> K {
         let within = reduce(mix64(self.seed, rank), self.half);
         K::from_u128(u128::from(2 * rank * self.half + within))
     }
 
     /// Its value.
-    pub(super) fn value(&self, rank: u64) -> V {
+    pub(crate) fn value(&self, rank: u64) -> V {
         V::from_u128(mix64(self.seed.derive(1), rank).into())
     }
 
     /// A key that is not in the map, above the key with this rank and below the next one.
-    pub(super) fn absent(&self, rank: u64) -> K {
+    pub(crate) fn absent(&self, rank: u64) -> K {
         let within = reduce(mix64(self.seed.derive(2), rank), self.half);
         K::from_u128(u128::from((2 * rank + 1) * self.half + within))
     }
 
     /// The value that is inserted with it.
-    pub(super) fn absent_value(&self, rank: u64) -> V {
+    pub(crate) fn absent_value(&self, rank: u64) -> V {
         V::from_u128(mix64(self.seed.derive(3), rank).into())
     }
 
     /// The rank that a number has in a random order of all ranks. Each number below the count has another.
-    pub(super) fn shuffled(&self, number: u64) -> u64 {
+    pub(crate) fn shuffled(&self, number: u64) -> u64 {
         let bits = u64::BITS - (self.count - 1).leading_zeros();
         let (mask, shift) = ((1_u64 << bits) - 1, bits.div_ceil(2));
         let mut rank = number;

@@ -1,16 +1,19 @@
 //! The ordered map in device memory, beside the native CPU implementation and random reads of device memory.
 
 mod batch;
+mod by_kernel;
 mod contestant;
 mod items;
 mod options;
 
-use warpkeep_containers::{OrderedKey, OrderedWord};
+use warpkeep_containers::{OrderedKey, OrderedWord, Upsert};
 use warpkeep_device::Device;
 
-use self::batch::{Batch, Operation};
-use self::contestant::{CPU, Contestant, check_pairs};
-use self::items::Items;
+pub(crate) use self::batch::{Answers, Batch, Operation};
+use self::by_kernel::ByKernel;
+pub(crate) use self::contestant::Contestant;
+use self::contestant::{CPU, check_pairs};
+pub(crate) use self::items::Items;
 pub use self::options::{Options, Pairs};
 use super::{Clock, DEVICE, RATE, relate};
 use crate::chart::{Chart, Curve, Drawing, Scale};
@@ -26,7 +29,7 @@ const MOST_BATCHES: u64 = 8;
 const PAIRS_A_LEAF: u64 = 10;
 
 /// What is measured with batches of every size, in this order.
-const CASES: [&str; 10] = [
+const CASES: [&str; 14] = [
     "find, unsorted",
     "find, sorted",
     "range of 8",
@@ -37,11 +40,15 @@ const CASES: [&str; 10] = [
     "find at a snapshot, unsorted",
     "find at a snapshot, sorted",
     "half inserts, half ranges of 8",
+    "range of 8 at a snapshot",
+    "kernel-insert",
+    "kernel-insert, opened and finished",
+    "kernel-find",
 ];
 
 /// How a map is built at once, in this order.
-const BUILDS: [&str; 3] =
-    ["build, unsorted", "build of host memory, unsorted", "build of host memory, sorted"];
+const BUILDS: [&str; 4] =
+    ["build, unsorted", "build of host memory, unsorted", "build of host memory, sorted", "build, sorted"];
 
 /// Measures maps of all widths and sizes.
 ///
@@ -120,7 +127,7 @@ impl Bench<'_> {
                 let contestant = Contestant::new(place)?;
                 let seconds = contestant.run(&unsorted)?;
                 self.add_build(&contestant, BUILDS[0], round, seconds, report);
-                self.memory(&contestant, round, report)?;
+                self.memory(&contestant, &of, round, report)?;
                 for batch in options.batches_of(items) {
                     self.batches(&contestant, &of, batch, round, report)?;
                 }
@@ -130,6 +137,9 @@ impl Bench<'_> {
                     self.progress.check()?;
                     let seconds = contestant.build_of_host(&of, batch, is_sorted)?;
                     self.add_build(&contestant, case, round, seconds, report);
+                }
+                if let Some(seconds) = Contestant::new(place)?.build_sorted(&of, &sorted)? {
+                    self.add_build(&contestant, BUILDS[3], round, seconds, report);
                 }
             }
             self.progress.advance(1);
@@ -163,10 +173,35 @@ impl Bench<'_> {
         report.add(&case, contestant.name, round, "time", Unit::Micros, 1e6 * seconds);
     }
 
+    /// What a snapshot keeps after one pair in ten got another value, for each pair of the map.
+    fn pin<K: OrderedKey<V>, V: OrderedWord>(
+        &self,
+        contestant: &Contestant<'_, K, V>,
+        of: &Items<K, V>,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let ranks: Vec<u64> = (0..of.count / 10).map(|number| of.shuffled(number)).collect();
+        let keys: Vec<K> = ranks.iter().map(|&rank| of.key(rank)).collect();
+        let (map, snapshot) = (&contestant.map, contestant.map.snapshot());
+        // Other values, then those that there were.
+        let others: Vec<V> = ranks.iter().map(|&rank| of.absent_value(rank)).collect();
+        map.upsert(Upsert::Replace, &keys, &others)?;
+        let kept = map.stats()?.pins.first().map_or(0, |pin| pin.bytes);
+        drop(snapshot);
+        let values: Vec<V> = ranks.iter().map(|&rank| of.value(rank)).collect();
+        map.upsert(Upsert::Replace, &keys, &values)?;
+        let case = build_case_of(BUILDS[0], self.pairs, self.items);
+        let each = kept as f64 / of.count as f64;
+        report.add(&case, DEVICE, round, "memory a pair of a snapshot, 10 % changed", Unit::Bytes, each);
+        Ok(())
+    }
+
     /// What the map takes after it was built; no time.
     fn memory<K: OrderedKey<V>, V: OrderedWord>(
         &self,
         contestant: &Contestant<'_, K, V>,
+        of: &Items<K, V>,
         round: u32,
         report: &mut Report,
     ) -> Result<(), BenchError> {
@@ -183,6 +218,7 @@ impl Bench<'_> {
                 Unit::Percent,
                 100.0 * stats.load,
             );
+            self.pin(contestant, of, round, report)?;
         }
         Ok(())
     }
@@ -208,7 +244,8 @@ impl Bench<'_> {
                 *sum += took;
             }
         }
-        for (case, seconds) in CASES.into_iter().zip(seconds) {
+        // The CPU has no kernels.
+        for (case, seconds) in CASES.into_iter().zip(seconds).filter(|(_, seconds)| *seconds > 0.0) {
             let case = case_of(case, self.pairs, len, self.items);
             let rate = (count * size) as f64 / seconds;
             report.add(&case, contestant.name, round, RATE, Unit::PerSecond, rate);
@@ -242,6 +279,7 @@ impl Bench<'_> {
         let first_insert = run(&insert)?;
         let pinned =
             [contestant.run_at(&find, Some(&snapshot))?, contestant.run_at(&find_sorted, Some(&snapshot))?];
+        let range_at = contestant.run_at(&Batch::range(of, ranks), Some(&snapshot))?;
         if snapshot.len() != of.count || contestant.map.len() != of.count + ranks.len() as u64 {
             return Err(BenchError::Wrong(format!(
                 "{}: after {} inserts the snapshot has {} pairs and the map {}",
@@ -258,8 +296,15 @@ impl Bench<'_> {
         let mix = run(&mixed)?;
         drop(mixed);
         run(&Batch::erase(of, &inserted))?;
-        let ([a, b], [c, d], [e, f], [g, h]) = (finds, around, changes, pinned);
-        Ok([a, b, c, d, e, f, first_insert, g, h, mix])
+        let mut by_kernel = [0.0; 3];
+        if contestant.name == DEVICE {
+            let kernels = ByKernel::new::<K>(self.device, self.clock)?;
+            let took = kernels.run(&contestant.map, &insert, &Batch::find_old_and_new(of, ranks))?;
+            by_kernel = [took.insert, took.whole, took.find];
+            run(&erase)?;
+        }
+        let ([a, b], [c, d], [e, f], [g, h], [i, j, k]) = (finds, around, changes, pinned, by_kernel);
+        Ok([a, b, c, d, e, f, first_insert, g, h, mix, range_at, i, j, k])
     }
 }
 

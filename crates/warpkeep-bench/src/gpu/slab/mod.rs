@@ -1,4 +1,4 @@
-//! The slab hash in device memory, by how full its slabs are, with slabs of 64 and of 128 bytes.
+//! The slab hash in device memory, by how full its slabs are, with slabs of 64 and of 128 bytes, and pairs of 32 and of 64 bits.
 
 mod batch;
 mod items;
@@ -14,10 +14,10 @@ pub(crate) use self::batch::{
 #[cfg(test)]
 pub(crate) use self::batch::{DELETE, PRESENT, UPDATED};
 pub(crate) use self::items::{Items, mix32};
-pub use self::options::Options;
+pub use self::options::{Options, Pairs};
 pub(crate) use self::shape::Shape;
-use self::table::run_bulk;
 pub(crate) use self::table::{CPU, Columns, CpuTable, OurTable, Table, name_of, run as run_batch};
+use self::table::{SlabTable, run_bulk};
 use super::{Clock, RATE, curves_by_share, relate_variant};
 use crate::chart::{Chart, Scale};
 use crate::limits::device::{Access, AccessLimits, note_of};
@@ -49,23 +49,25 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(
         "requests and answers lie in device memory; a build runs one request for each pair, and a bulk build sorts them by bucket first; a table has a number of pairs near the one asked for that gives the utilisation in a power of two of \
          buckets, and does not grow; mixed batches have a request for eight pairs, in the shares of the slab hash's paper: updates are half inserts of new keys and half deletions; the limit of \
-         a search is one slab read at random, and of a build one 64-bit compare-and-swap, in as much device memory; the CPU takes part up to 2^22 pairs; every answer was checked"
+         a search is one slab read at random, and of a build one 64-bit compare-and-swap, in as much device memory; the CPU takes part up to 2^22 pairs of 32 bits; every answer was checked"
             .to_owned(),
     );
     let clock = Clock::new(&device)?;
     let utilisations = options.sorted_utilisations();
-    let total = (options.items.len() * utilisations.len()) as u64 * u64::from(options.rounds);
+    let tables = options.items.len() * options.pairs.len() * utilisations.len();
+    let total = tables as u64 * u64::from(options.rounds);
     progress.begin(&format!("slab hashes on {}", options.device), Amount::Count(total));
-    for &items in &options.items {
+    for (items, pairs) in options.tables() {
         // As much memory as slabs take that are half full.
         let accesses = [Access::RandomRead(64), Access::RandomRead(128), Access::RandomSwap];
-        let bytes = 16 * items as u64;
+        let bytes = 2 * u64::from(pairs.shape(64).pair_bytes) * items as u64;
         let limits = AccessLimits::measure(&device, bytes, &accesses, options.rounds, progress, &mut report)?;
         for &utilisation in &utilisations {
-            let bench = Bench { options, device: &device, clock: &clock, progress, items, utilisation };
+            let bench =
+                Bench { options, device: &device, clock: &clock, progress, pairs, items, utilisation };
             bench.run(&mut report)?;
             for operation in operations().into_iter().chain([BULK_BUILD.to_owned()]) {
-                let case = case_of(&operation, utilisation, items);
+                let case = case_of(&operation, utilisation, items, pairs);
                 for &bytes in &options.slab_bytes {
                     let read = Access::RandomRead(bytes);
                     let limit = match operation.as_str() {
@@ -101,8 +103,15 @@ fn operations() -> Vec<String> {
     searches.into_iter().chain(Mix::ALL.map(|mix| format!("mixed, {}", mix.name))).collect()
 }
 
-fn case_of(operation: &str, utilisation: f64, items: usize) -> String {
-    format!("{operation}, utilisation {utilisation}, about {items} pairs")
+fn case_of(operation: &str, utilisation: f64, items: usize, pairs: Pairs) -> String {
+    format!("{operation}, utilisation {utilisation}, {}", table_of(items, pairs))
+}
+
+fn table_of(items: usize, pairs: Pairs) -> String {
+    match pairs {
+        Pairs::Four => format!("about {items} pairs"),
+        Pairs::Eight => format!("about {items} pairs of {pairs}"),
+    }
 }
 
 struct Bench<'b> {
@@ -110,6 +119,7 @@ struct Bench<'b> {
     device: &'b Device,
     clock: &'b Clock,
     progress: &'b dyn Progress,
+    pairs: Pairs,
     items: usize,
     utilisation: f64,
 }
@@ -120,14 +130,17 @@ impl Bench<'_> {
         let items = Items::new(seed);
         let mut contestants = Vec::new();
         for &bytes in &self.options.slab_bytes {
-            let shape = Shape::of(bytes);
+            let shape = self.pairs.shape(bytes);
             let (buckets, pairs) = shape.fit(self.items, self.utilisation);
             // Mixed batches insert more.
             let room = pairs + (3 * pairs as usize / PAIRS_A_REQUEST) as u32 + 64;
-            let table = OurTable::new(self.device, shape, (buckets, room), seed)?;
-            contestants.push(Contestant::new(Box::new(table), items, pairs));
+            let table: Box<dyn Table> = match self.pairs {
+                Pairs::Four => Box::new(OurTable::new(self.device, shape, (buckets, room), seed)?),
+                Pairs::Eight => Box::new(SlabTable::<u64>::new(self.device, shape, (buckets, room), seed)?),
+            };
+            contestants.push(Contestant::new(table, items, pairs));
         }
-        if self.items <= CPU_PAIRS {
+        if self.items <= CPU_PAIRS && self.pairs == Pairs::Four {
             contestants.push(Contestant::new(Box::new(CpuTable::default()), items, self.items as u32));
         }
         for round in 0..rounds {
@@ -146,14 +159,14 @@ impl Bench<'_> {
         let table = contestant.table.as_mut();
         table.clear()?;
         if let Some(seconds) = run_bulk(table, &contestant.bulk[0], self.clock)? {
-            let case = case_of(BULK_BUILD, self.utilisation, self.items);
+            let case = case_of(BULK_BUILD, self.utilisation, self.items, self.pairs);
             report.add(&case, table.name(), round, RATE, Unit::PerSecond, f64::from(pairs) / seconds);
             report.add(&case, table.name(), round, "time", Unit::Micros, 1e6 * seconds);
             run_batch(table, &contestant.bulk[1], self.clock)?;
             table.clear()?;
         }
         let mut add = |table: &mut dyn Table, operation: &str, batch: &Batch| -> Result<(), BenchError> {
-            let case = case_of(operation, self.utilisation, self.items);
+            let case = case_of(operation, self.utilisation, self.items, self.pairs);
             let seconds = run_batch(table, batch, self.clock)?;
             report.add(&case, table.name(), round, RATE, Unit::PerSecond, batch.len() as f64 / seconds);
             report.add(&case, table.name(), round, "time", Unit::Micros, 1e6 * seconds);
@@ -200,10 +213,11 @@ fn charts(options: &Options, report: &Report) -> Vec<Chart> {
     }
     let names: Vec<String> = options.slab_bytes.iter().map(|&bytes| name_of(Shape::of(bytes))).collect();
     let mut charts = Vec::new();
-    for &items in &options.items {
+    for (items, pairs) in options.tables() {
         for operation in operations() {
-            let rate = |name: &str, share: f64| report.series(&case_of(&operation, share, items), name, RATE);
-            let title = format!("{operation}, about {items} pairs, by utilisation");
+            let case = |share: f64| case_of(&operation, share, items, pairs);
+            let rate = |name: &str, share: f64| report.series(&case(share), name, RATE);
+            let title = format!("{operation}, {}, by utilisation", table_of(items, pairs));
             let drawing = curves_by_share(&shares, &names, rate);
             let chart = Chart::new(title, "% utilisation", "million a second", drawing);
             charts.push(chart.with_scales(Scale::Linear, Scale::Fitting));

@@ -1,7 +1,11 @@
 //! Which tables are measured, and how often.
 
+use std::fmt;
+use std::str::FromStr;
+
 use warpkeep_device::DeviceChoice;
 
+use super::shape::Shape;
 use crate::BenchError;
 use crate::gpu::{check, invalid, sorted_shares};
 
@@ -10,11 +14,60 @@ const PAIRS: std::ops::RangeInclusive<usize> = 100..=1 << 29;
 /// Bytes of pairs in proportion to those of slabs; long chains are what is above.
 const UTILISATIONS: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
+/// Bytes of the keys and of the values of a slab hash.
+///
+/// ```
+/// use warpkeep_bench::gpu::slab::Pairs;
+///
+/// assert_eq!("8/8".parse::<Pairs>()?, Pairs::Eight);
+/// assert!("4/8".parse::<Pairs>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// Keys and values of four bytes.
+    Four,
+    /// Keys and values of eight bytes.
+    Eight,
+}
+
+impl Pairs {
+    /// Slabs of this many bytes.
+    pub(super) const fn shape(self, slab_bytes: u32) -> Shape {
+        match self {
+            Pairs::Four => Shape::of(slab_bytes),
+            Pairs::Eight => Shape::of_pairs(slab_bytes, 16),
+        }
+    }
+}
+
+impl fmt::Display for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pairs::Four => "4/4",
+            Pairs::Eight => "8/8",
+        })
+    }
+}
+
+impl FromStr for Pairs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pairs, String> {
+        [Pairs::Four, Pairs::Eight]
+            .into_iter()
+            .find(|pairs| pairs.to_string() == text.trim())
+            .ok_or_else(|| format!("no slab hash with pairs of `{text}` bytes is measured; give 4/4 or 8/8"))
+    }
+}
+
 /// Which tables are measured, and how often.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which device.
     pub device: DeviceChoice,
+    /// Bytes of keys and values, one case each.
+    pub pairs: Vec<Pairs>,
     /// Pairs of a table, one case each; a number near it that fits a power of two of buckets is taken.
     pub items: Vec<usize>,
     /// Bytes of pairs in proportion to those of slabs, one case each.
@@ -38,7 +91,8 @@ impl Options {
         };
         let command = "warpkeep bench gpu slab".to_owned();
         let (utilisations, slab_bytes) = (vec![0.3, 0.5, 0.6, 0.65, 0.75], vec![64, 128]);
-        Options { device, items, utilisations, slab_bytes, rounds: 3, seed: 1, command }
+        let pairs = vec![Pairs::Four, Pairs::Eight];
+        Options { device, pairs, items, utilisations, slab_bytes, rounds: 3, seed: 1, command }
     }
 
     pub(super) fn check(&self) -> Result<(), BenchError> {
@@ -54,10 +108,22 @@ impl Options {
                 UTILISATIONS.end()
             ));
         }
+        if self.pairs.is_empty() {
+            return invalid("no pairs are to be measured; give --pairs 4/4,8/8");
+        }
         if self.slab_bytes.is_empty() || self.slab_bytes.iter().any(|bytes| !matches!(bytes, 64 | 128)) {
             return invalid("slabs have 64 or 128 bytes; give --slab-bytes 64,128");
         }
         Ok(())
+    }
+
+    /// How many pairs tables have, and of which bytes.
+    pub(super) fn tables(&self) -> Vec<(usize, Pairs)> {
+        let of_items = |items: &usize| {
+            let items = *items;
+            self.pairs.iter().map(move |pairs| (items, *pairs))
+        };
+        self.items.iter().flat_map(of_items).collect()
     }
 
     /// The utilisations, the lowest first, each once.

@@ -1,16 +1,22 @@
 //! How full chains of slabs are.
 
-/// A layout of slabs: their bytes, and the pairs of one.
+/// A layout of slabs: their bytes, the pairs of one, and the bytes of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) slab_bytes: u32,
     pub(crate) pairs: u32,
+    pub(crate) pair_bytes: u32,
 }
 
 impl Shape {
-    /// Ours: all but one word are pairs.
+    /// Ours, of pairs of 32 bits.
     pub(crate) const fn of(slab_bytes: u32) -> Shape {
-        Shape { slab_bytes, pairs: slab_bytes / 8 - 1 }
+        Shape::of_pairs(slab_bytes, 8)
+    }
+
+    /// Ours: there is a pair less than there is room for.
+    pub(crate) const fn of_pairs(slab_bytes: u32, pair_bytes: u32) -> Shape {
+        Shape { slab_bytes, pairs: slab_bytes / pair_bytes - 1, pair_bytes }
     }
 
     /// The bytes of pairs in proportion to those of slabs, where the buckets have this many pairs on average, each in a random one.
@@ -25,7 +31,7 @@ impl Shape {
             }
             slabs += logarithm.exp() * (f64::from(count) / pairs).ceil().max(1.0);
         }
-        8.0 * pairs_a_bucket / (f64::from(self.slab_bytes) * slabs)
+        f64::from(self.pair_bytes) * pairs_a_bucket / (f64::from(self.slab_bytes) * slabs)
     }
 
     /// The pairs of a bucket, on average, for this utilisation.

@@ -1,10 +1,11 @@
-//! Tables from u32 to u32 that run batches of requests.
+//! Tables that run batches of requests. Keys and values have 32 bits, or are stored as 64.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use warpkeep_containers::{
-    DeviceSlabAnswers, DeviceSlabOps, SlabHashOptions, SlabMap, SlabOpKind, SlabOpKinds, SlabRequest,
+    DeviceSlabAnswers, DeviceSlabOps, SlabHashOptions, SlabKey, SlabMap, SlabOpKind, SlabOpKinds,
+    SlabRequest, SlabValue,
 };
 use warpkeep_device::{Buffer, Device, Grid};
 
@@ -114,36 +115,57 @@ impl Columns {
     }
 }
 
+/// Keys and values of our tables.
+pub(crate) trait Word: SlabKey<Self> + SlabValue + From<u32> + Into<u64> {}
+
+impl Word for u32 {}
+impl Word for u64 {}
+
 /// A slab hash of ours, with a number of buckets that stays.
-pub(crate) struct OurTable {
+pub(crate) struct SlabTable<W> {
     name: String,
     device: Device,
-    map: SlabMap,
+    map: SlabMap<W, W>,
 }
 
-impl OurTable {
+/// Ours as the paper has it.
+pub(crate) type OurTable = SlabTable<u32>;
+
+impl<W: Word> SlabTable<W> {
     /// Room for pairs in this many buckets, a power of two.
     pub(crate) fn new(
         device: &Device,
         shape: Shape,
         (buckets, pairs): (u32, u32),
         seed: u64,
-    ) -> Result<OurTable, BenchError> {
+    ) -> Result<Self, BenchError> {
         let options = SlabHashOptions {
             // More than the buckets are for: there are as many as there may be.
             capacity: u64::from(u32::MAX),
             slab_bytes: shape.slab_bytes,
             most_buckets: buckets,
-            seed,
+            seed: Some(seed),
             ..SlabHashOptions::default()
         };
-        let mut map = SlabMap::new(device, options)?;
+        let mut map = SlabMap::<W, W>::new(device, options)?;
         // A batch of the host takes the slabs that this many pairs need, and they stay.
-        let requests: Vec<SlabRequest> = (0..pairs).map(|key| SlabRequest::Insert(key, key)).collect();
+        let requests: Vec<SlabRequest<W, W>> =
+            (0..pairs).map(|key| SlabRequest::Insert(key.into(), key.into())).collect();
         map.apply(&requests)?;
         map.clear()?;
         let name = name_of(shape);
-        Ok(OurTable { name, device: device.clone(), map })
+        Ok(SlabTable { name, device: device.clone(), map })
+    }
+
+    /// Keys and values of a batch in device memory.
+    fn upload(&self, batch: &Batch) -> Result<[Buffer; 2], BenchError> {
+        let words = |numbers: &[u32]| numbers.iter().map(|number| W::from(*number)).collect::<Vec<W>>();
+        Ok([self.device.upload(&words(&batch.keys))?, self.device.upload(&words(&batch.values))?])
+    }
+
+    /// Columns for the answers to this many requests.
+    fn answers(&self, count: usize) -> Result<[Buffer; 2], BenchError> {
+        Ok([self.device.allocate_zeroed(count)?, self.device.allocate_zeroed(size_of::<W>() * count)?])
     }
 }
 
@@ -152,7 +174,7 @@ pub(crate) fn name_of(shape: Shape) -> String {
     format!("{}-byte slabs", shape.slab_bytes)
 }
 
-impl Table for OurTable {
+impl<W: Word> Table for SlabTable<W> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -163,7 +185,7 @@ impl Table for OurTable {
 
     fn answer(&mut self, batch: &Batch, clock: &Clock) -> Result<(f64, Vec<u64>), BenchError> {
         let (device, count) = (&self.device, batch.len());
-        let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
+        let [keys, values] = self.upload(batch)?;
         let codes = match batch.one_op() {
             Some(_) => None,
             None => Some(device.upload(&batch.ops.iter().map(|&op| op as u8).collect::<Vec<u8>>())?),
@@ -175,19 +197,18 @@ impl Table for OurTable {
             (None, Some(_)) => SlabOpKinds::All(SlabOpKind::Replace),
         };
         let ops = DeviceSlabOps { kinds, keys: &keys, values: Some(&values), count };
-        let (mut statuses, mut found) = (device.allocate_zeroed(count)?, device.allocate_zeroed(4 * count)?);
+        let [mut statuses, mut found] = self.answers(count)?;
         let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
         let seconds = clock.time(|stream| self.map.apply_on(ops, answers, stream))?;
-        Ok((seconds, words_of(&statuses, &found)?))
+        Ok((seconds, words_of::<W>(&statuses, &found)?))
     }
 
     fn bulk_build(&mut self, batch: &Batch, clock: &Clock) -> Result<Option<(f64, Vec<u64>)>, BenchError> {
-        let (device, count) = (&self.device, batch.len());
-        let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
-        let (mut statuses, mut found) = (device.allocate_zeroed(count)?, device.allocate_zeroed(4 * count)?);
+        let count = batch.len();
+        let ([keys, values], [mut statuses, mut found]) = (self.upload(batch)?, self.answers(count)?);
         let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
         let seconds = clock.time(|stream| self.map.build_on(&keys, &values, count, answers, stream))?;
-        Ok(Some((seconds, words_of(&statuses, &found)?)))
+        Ok(Some((seconds, words_of::<W>(&statuses, &found)?)))
     }
 
     fn utilisation(&self) -> Result<Option<f64>, BenchError> {
@@ -196,9 +217,11 @@ impl Table for OurTable {
 }
 
 /// Answers as words, from the columns of a batch.
-fn words_of(statuses: &Buffer, values: &Buffer) -> Result<Vec<u64>, BenchError> {
-    let (statuses, values) = (statuses.to_vec::<u8>()?, values.to_vec::<u32>()?);
-    Ok(statuses.into_iter().zip(values).map(|(status, value)| answer(u32::from(status), value)).collect())
+fn words_of<W: Word>(statuses: &Buffer, values: &Buffer) -> Result<Vec<u64>, BenchError> {
+    let (statuses, values) = (statuses.to_vec::<u8>()?, values.to_vec::<W>()?);
+    // The upper half of a value that is wrong must not be lost: it changes the status.
+    let word = |(status, value): (u8, W)| answer(u32::from(status), 0) ^ Into::<u64>::into(value);
+    Ok(statuses.into_iter().zip(values).map(word).collect())
 }
 
 /// A map of the standard library.

@@ -13,7 +13,7 @@ use crate::kernels::{
 /// The paper's layout, as a variant of a case.
 pub(super) const PAPER: &str = "the paper's layout";
 /// Its slabs.
-pub(super) const SHAPE: Shape = Shape { slab_bytes: 128, pairs: 15 };
+pub(super) const SHAPE: Shape = Shape { slab_bytes: 128, pairs: 15, pair_bytes: 8 };
 
 const THREADS: u32 = 128;
 const BLOCK_UNITS: u64 = 1024;

@@ -25,7 +25,7 @@ const PUBLISHED: [(&str, f64); 5] = [
 /// When shards grow.
 #[derive(Clone, Copy)]
 enum Growing {
-    /// When a key finds no place, as in the paper.
+    /// At the first key without a slot, as in the paper.
     WhenFull,
     /// When they are nearly full, as a store makes them.
     Early,

@@ -1,7 +1,7 @@
 //! Figure 1: the effect of a probing scope on the load factor and on how far searches walk.
 //!
 //! The paper shows it with a plain table of linear probing, and so does this: buckets of 16 slots, of which only
-//! the number of keys is kept, with twice as many buckets whenever a key finds no place within the scope.
+//! the number of keys is kept, with twice as many buckets whenever a key has no slot within the scope.
 
 use warpkeep_core::{Seed, mix64};
 

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub(super) struct Device {
     #[command(flatten)]
     places: Places,
-    /// The device of the table: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device of the table: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Strategies to compare: image (over the link), cache (copies of buckets in device memory, gets only), index (the device index
@@ -63,11 +63,10 @@ pub(super) struct Device {
     /// Items as a share of the table's slots, 0.01 to 0.95.
     #[arg(long, value_name = "SHARE")]
     load_factor: Option<f64>,
-    /// Threads of the host that store the words of the index, and tails of records, of batches written straight; if not said, what suits the
-    /// machine.
+    /// Host threads that publish fused writes: they store slot words and the tails of records. If not given, the device profile decides.
     #[arg(long, value_name = "N")]
     word_threads: Option<usize>,
-    /// Times the steps of batches written straight through, of gets in device memory, of gets that the host gathers and of logging, kernel by
+    /// Times the steps of fused writes, of gets in device memory, of gets that the host gathers and of logging, kernel by
     /// kernel, with the host's share.
     #[arg(long)]
     steps: bool,

@@ -71,7 +71,7 @@ enum Which {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Sort {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Items of a sort, one case each, up to 2^30: numbers, 2^20, or 2^16..2^24 for all powers of two and 2^16..2^24:4 for every fourth.
@@ -93,7 +93,7 @@ struct Sort {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Map {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Bytes of keys and values, one case each: 8/8 by default, 8/4, 8/16, 4/4, 4/8, 4/16.
@@ -103,7 +103,7 @@ struct Map {
     /// of two.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     items: Vec<BatchSizes>,
-    /// Keys as a share of the slots, one case each, 0.05 to 0.93.
+    /// Keys as a share of the slots, one case each, 0.05 to 0.95.
     #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
     load: Vec<f64>,
     /// Operations of smaller batches, one case each, on a map that stays as full as it is; batches too large for a map are left out.
@@ -122,7 +122,7 @@ struct Map {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Alloc {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Units that are claimed at once, one for each thread; by default a million.
@@ -151,9 +151,12 @@ struct Alloc {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Slab {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
+    /// Bytes of keys and values, one case each: 4/4 and 8/8, by default both.
+    #[arg(long, value_delimiter = ',', value_name = "KEY/VALUE,...")]
+    pairs: Vec<slab::Pairs>,
     /// Pairs of a table, one case each, 100 to 2^29: numbers, 2^22, or 2^20..2^28:4 for every fourth power of two. A number near it that fits a power of
     /// two of buckets is taken.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
@@ -177,13 +180,13 @@ struct Slab {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Cuckoo {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Buckets of eight cells, one case each, 16 to 2^28, rounded up to a power of two. 2^25 buckets take 2 GiB.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     buckets: Vec<BatchSizes>,
-    /// Entries as a share of the cells, one case each, 0.1 to 0.9.
+    /// Entries as a share of the cells, one case each, 0.1 to 0.95.
     #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
     load: Vec<f64>,
     /// Operations of a batch, one case each; batches too large for an index are left out.
@@ -202,7 +205,7 @@ struct Cuckoo {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Ordered {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Bytes of keys and values, one case each: 4/4 and 8/8, by default both.
@@ -227,14 +230,14 @@ struct Ordered {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Graph {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// How edges are generated, one case each, by default both: rmat has few vertices with very many edges, as a social network, 16 drawn for each vertex;
-    /// road is a grid with 1.2 edges for each vertex.
+    /// How edges are generated, one case each, by default rmat and road: rmat has few vertices with very many edges, 16 edges a vertex; live-journal and orkut
+    /// have the edges and the tail of these social networks; road is a grid with 1.2 edges a vertex; geometric and delaunay connect near points.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     graphs: Vec<graph::Shape>,
-    /// Vertices, one case each, 16 to 2^28, those of rmat rounded up to a power of two; by default 2^16 and 2^20. The CPU takes part up to 2^20 edges.
+    /// Vertices, one case each, 16 to 2^28, those of social networks rounded up to a power of two; by default 2^16 and 2^20. The CPU takes part up to 2^20 edges.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     vertices: Vec<BatchSizes>,
     /// Edges or vertices of a batch, one case each; by default 2^12, 2^16 and 2^20. Batches with more edges than the graph are left out; a batch has no more
@@ -331,6 +334,7 @@ impl Slab {
         let usual = slab::Options::on(self.device);
         let options = slab::Options {
             device: self.device,
+            pairs: given(self.pairs.clone(), usual.pairs),
             items: given(BatchSizes::all(&self.items), usual.items),
             utilisations: given(self.utilisation.clone(), usual.utilisations),
             slab_bytes: given(self.slab_bytes.clone(), usual.slab_bytes),

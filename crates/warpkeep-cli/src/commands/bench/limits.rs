@@ -15,7 +15,7 @@ use crate::failure::Failure;
 pub(super) struct Limits {
     #[command(flatten)]
     places: Places,
-    /// A device to measure as well: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// A device to measure as well: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     device: DeviceChoice,
     /// Device memory to gather from.

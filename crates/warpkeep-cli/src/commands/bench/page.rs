@@ -11,7 +11,7 @@ use crate::output;
 /// Its sources.
 #[derive(Debug, Args)]
 pub(super) struct Page {
-    /// Files that benchmarks wrote with --json, in the order they should have.
+    /// Files that benchmarks wrote with --json or --csv, or folders of them, in the order they should have.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
     /// The directory to write index.html and the plots to; made if it is missing.

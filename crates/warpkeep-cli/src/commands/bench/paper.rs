@@ -1,5 +1,6 @@
 //! `warpkeep bench paper`.
 
+mod graph;
 mod megakv;
 
 use std::time::Duration;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
 use warpkeep_bench::BatchSizes;
-use warpkeep_bench::paper::{gphash, slabhash, turbohash};
+use warpkeep_bench::paper::{btree, gphash, slabhash, turbohash};
 
+use self::graph::Graph;
 use self::megakv::Megakv;
 use super::{Files, Places, command_line};
 use crate::EXIT_CODES;
@@ -28,6 +30,11 @@ enum Which {
     /// For figures that cannot be measured it reports their requirements.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
+    /// The dynamic graph (chapter 5 of the thesis on GPU data structures): tables 5.2 to 5.9 and figures 5.2 and 5.3, by a device.
+    ///
+    /// Our graph beside the paper's own layout, a slab hash for each vertex by kernels of our own, in the same run, and the published numbers. Every answer is checked.
+    #[command(after_help = EXIT_CODES)]
+    Graph(Graph),
     /// Mega-KV: figures 6, 7, 8 and 10, the index on a device; 11, 13, 14, 15 and 16, the server with requests from memory.
     #[command(after_help = EXIT_CODES)]
     Megakv(Megakv),
@@ -40,6 +47,11 @@ enum Which {
     /// lists with one node a key for figure 7b, in the same run. Every answer is checked.
     #[command(after_help = EXIT_CODES)]
     Slabhash(Slabhash),
+    /// GPU data structures, chapters 3 and 4: section 3.5.1, tables 3.3, 4.1 and 4.2, figures 3.2 to 3.5 and 4.2 to 4.5, by a device.
+    ///
+    /// Our ordered map, the B-tree of the thesis by kernels of our own, a sorted array and a log-structured merge tree, in the same run. Every answer is checked.
+    #[command(after_help = EXIT_CODES)]
+    Btree(Btree),
 }
 
 /// How to run it.
@@ -50,7 +62,7 @@ struct Gphash {
     /// Only these figures, by number; by default 7,12,13,14, or with a device 5,6,9,11,15.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     figure: Vec<gphash::Figure>,
-    /// The device for figures that need one: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device for figures that need one: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     device: DeviceChoice,
     /// Items of a table.
@@ -108,7 +120,7 @@ struct Turbohash {
 /// How to run it.
 #[derive(Debug, Args)]
 struct Slabhash {
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Only these figures: V, 4a, 4b, 5, 6, 7a, 7b; by default all.
@@ -130,13 +142,61 @@ struct Slabhash {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Btree {
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Only these tables: 3.3, 4.1, 4.2; by default all tables and figures.
+    #[arg(long, value_delimiter = ',', value_name = "TABLE,...", value_parser = table)]
+    table: Vec<btree::Part>,
+    /// Only these figures: 3.2, 3.3, 3.4, 3.5, 4.2, 4.3, 4.4, 4.5.
+    #[arg(long, value_delimiter = ',', value_name = "FIGURE,...", value_parser = figure)]
+    figure: Vec<btree::Part>,
+    /// Only these sections: 3.5.1.
+    #[arg(long, value_delimiter = ',', value_name = "SECTION,...", value_parser = section)]
+    section: Vec<btree::Part>,
+    /// Pairs at the end of table 3.3; by default 2^25.
+    #[arg(long, value_name = "N")]
+    items: Option<BatchSizes>,
+    /// Pairs of the trees of the figures and other tables, one case each; by default 2^20, 2^22 and 45000000.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    sizes: Vec<BatchSizes>,
+    /// Operations of the batches of table 3.3 and figure 3.3, one case each; by default 2^16..2^22.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
+    /// How often everything is measured; by default three times.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
+fn table(number: &str) -> Result<btree::Part, String> {
+    format!("table {}", number.trim()).parse()
+}
+
+fn section(number: &str) -> Result<btree::Part, String> {
+    format!("section {}", number.trim()).parse()
+}
+
+fn figure(number: &str) -> Result<btree::Part, String> {
+    format!("figure {}", number.trim()).parse()
+}
+
 impl Paper {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
             Which::Gphash(gphash) => gphash.files.on_stdout(),
             Which::Megakv(megakv) => megakv.files.on_stdout(),
             Which::Turbohash(turbohash) => turbohash.files.on_stdout(),
+            Which::Graph(graph) => graph.files.on_stdout(),
             Which::Slabhash(slabhash) => slabhash.files.on_stdout(),
+            Which::Btree(btree) => btree.files.on_stdout(),
         }
     }
 
@@ -145,7 +205,9 @@ impl Paper {
             Which::Gphash(gphash) => gphash.run(),
             Which::Megakv(megakv) => megakv.run(),
             Which::Turbohash(turbohash) => turbohash.run(),
+            Which::Graph(graph) => graph.run(),
             Which::Slabhash(slabhash) => slabhash.run(),
+            Which::Btree(btree) => btree.run(),
         }
     }
 }
@@ -205,5 +267,24 @@ impl Slabhash {
             command: command_line(),
         };
         self.files.run(|progress| slabhash::run(&options, progress))
+    }
+}
+
+impl Btree {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = btree::Options::on(self.device);
+        let items = self.items.as_ref().and_then(|items| items.0.first().copied());
+        let (sizes, batches) = (BatchSizes::all(&self.sizes), BatchSizes::all(&self.batch));
+        let options = btree::Options {
+            device: self.device,
+            parts: self.table.iter().chain(&self.figure).chain(&self.section).copied().collect(),
+            items: items.unwrap_or(usual.items),
+            sizes: if sizes.is_empty() { usual.sizes } else { sizes },
+            batches: if batches.is_empty() { usual.batches } else { batches },
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| btree::run(&options, progress))
     }
 }

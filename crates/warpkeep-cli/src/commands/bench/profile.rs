@@ -16,7 +16,7 @@ use crate::output;
 pub(super) struct Profile {
     #[command(flatten)]
     places: Places,
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Items in the table; by default 16 million, and a few thousand on the simulator.

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) struct ScaleArgs {
     #[command(flatten)]
     places: Places,
-    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Numbers of items, one case each; by default 1, 4, 16 and 64 million, and a few thousand on the simulator.

@@ -17,7 +17,7 @@ pub(super) struct Megakv {
     /// Only these figures, by number; by default all.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     figure: Vec<megakv::Figure>,
-    /// The device that looks keys up beside the CPU: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device that looks keys up beside the CPU: cuda:0 and so on, or sim, whose times mean nothing.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     device: DeviceChoice,
     /// Items with keys and values of 8 bytes; of larger ones as many as have the same bytes together.
