@@ -45,6 +45,8 @@ pub(crate) struct Array<'py> {
     aligned: bool,
     /// The object itself.
     pub(crate) object: Bound<'py, PyAny>,
+    /// The CUDA stream that it was made ready for.
+    pub(crate) stream: Option<u64>,
     /// What keeps the memory, if that is not the object.
     _owner: Option<Bound<'py, PyAny>>,
 }
@@ -87,6 +89,7 @@ impl<'py> Array<'py> {
             writable: flags & NPY_ARRAY_WRITEABLE != 0,
             aligned: flags & NPY_ARRAY_ALIGNED != 0,
             object: array.clone().into_any(),
+            stream: None,
             _owner: None,
         })
     }
@@ -104,6 +107,7 @@ impl<'py> Array<'py> {
             writable: true,
             aligned: true,
             object: array.clone().into_any(),
+            stream: None,
             _owner: None,
         }
     }
@@ -128,7 +132,8 @@ impl<'py> Array<'py> {
             Place::Host => None,
             Place::Device(number) => Some(library.stream(object.py(), number, stream)?),
         };
-        let tensor = Tensor::of(object, stream)?;
+        // PyTorch and CuPy have no read-only arrays, so that the question is not worth its time.
+        let tensor = Tensor::of(object, stream, library == Library::Other)?;
         let Some(dtype) = tensor.dtype else {
             return Err(PyTypeError::new_err(format!(
                 "{what}: elements of this type are not known; convert it to float32, float64, float16 or integers"
@@ -143,12 +148,23 @@ impl<'py> Array<'py> {
             place,
             library,
             contiguous: tensor.contiguous,
-            // The form of the protocol that is asked for has no read-only arrays.
-            writable: true,
+            writable: !tensor.read_only && library != Library::Immutable,
             aligned,
             object: object.clone(),
+            stream,
             _owner: Some(tensor.into_owner()),
         })
+    }
+
+    /// Refuses an array in device memory, of a call whose keys lie in host memory.
+    pub(crate) fn check_host(&self) -> PyResult<()> {
+        match self.place {
+            Place::Host => Ok(()),
+            place => Err(PyTypeError::new_err(format!(
+                "{}: lies in {place}, and the keys in host memory; give all arrays of a call in one memory",
+                self.what
+            ))),
+        }
     }
 
     /// How many elements.
@@ -178,10 +194,16 @@ impl<'py> Array<'py> {
 
     /// Refuses an array that cannot be written to.
     pub(crate) fn check_writable(&self) -> PyResult<()> {
-        match self.writable {
-            true => Ok(()),
-            false => Err(PyValueError::new_err(format!("{}: is read-only; give a copy of it", self.what))),
+        if self.writable {
+            return Ok(());
         }
+        let (what, of) = (self.what, self.object.get_type().name()?);
+        Err(PyValueError::new_err(match self.library {
+            Library::Immutable => {
+                format!("{what}: a {of} never changes; give a NumPy array, or leave {what}= away")
+            }
+            _ => format!("{what}: is read-only; give a copy of it"),
+        }))
     }
 
     /// Refuses an array that is not cells of this form, and says how many there are.

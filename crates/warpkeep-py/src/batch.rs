@@ -114,17 +114,6 @@ fn versions_target<'py>(
     Ok(Some(Target { array, given: true }))
 }
 
-/// Refuses answers in device memory to keys in host memory.
-fn check_host(array: &Array<'_>) -> PyResult<()> {
-    match array.place {
-        Place::Host => Ok(()),
-        place => Err(PyTypeError::new_err(format!(
-            "{}: lies in {place}, and the keys in host memory; give all arrays of a call in one memory",
-            array.what
-        ))),
-    }
-}
-
 impl Table {
     /// A batch in host memory. The GIL is released meanwhile.
     pub(crate) fn run_host(
@@ -135,6 +124,7 @@ impl Table {
         answers: HostAnswers<'_>,
     ) -> PyResult<()> {
         let table = &self.table;
+        let _write = (!matches!(columns.ops, Ops::Uniform(Op::Get))).then(|| self.writes.begin());
         py.detach(move || {
             let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
             let HostAnswers { statuses, versions, values } = answers;
@@ -164,6 +154,7 @@ impl Table {
         durability: Durability,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process(py)?;
         let (keys, count) = Given::of(ids, "ids", self.key, stream)?;
         if let Place::Device(number) = keys.place() {
             return self.lookup_on_device(py, &keys, count, wanted, durability, number, stream);
@@ -173,23 +164,11 @@ impl Table {
         }
         let library = keys.array().map_or(Library::NumPy, |array| array.library);
         let row = self.value.len();
-        let out = match wanted.out {
-            Some(out) => {
-                let array = Array::of(out, "out", None)?;
-                check_host(&array)?;
-                check_count(&array, array.cells(self.value)?, count)?;
-                array.check_writable()?;
-                Target { array, given: true }
-            }
-            None => {
-                let (dtype, shape) = shape_of(self.value, count);
-                Target::new(py, "out", dtype, &shape)?
-            }
-        };
+        let out = self.rows_target(py, wanted.out, count)?;
         let found = match wanted.found {
             Some(found) => {
                 let array = Array::of(found, "found", None)?;
-                check_host(&array)?;
+                array.check_host()?;
                 array.column(&[Dtype::BOOL, Dtype::U8], count)?;
                 array.check_writable()?;
                 Target { array, given: true }
@@ -197,33 +176,83 @@ impl Table {
             None => Target::new(py, "found", Dtype::BOOL, &[count])?,
         };
         let versions = versions_target(py, wanted.versions, count)?;
-        let mut all = vec![&out.array, &found.array];
-        all.extend(keys.array());
-        all.extend(versions.as_ref().map(|target| &target.array));
-        check_apart(&all)?;
-
-        // SAFETY: the arrays are contiguous, writable and share no memory, so each slice is the only one of its memory; `found` holds
-        // statuses until `finish` has read them.
-        let (values, statuses, numbers) = unsafe {
-            let numbers = versions.as_ref().map(|target| as_numbers(target.array.bytes_mut()));
-            (out.array.bytes_mut(), as_statuses(found.array.bytes_mut()), numbers)
-        };
-        let answers = HostAnswers { statuses, versions: numbers, values: Some((row, values)) };
-        // SAFETY: only the arrays for answers are written to, and they share no memory with the keys.
-        let columns = Columns::keys_only(Op::Get, unsafe { keys.cells(self.key) });
-        let done = self.run_host(py, columns, How { durability, atomic: false }, answers);
+        // Before anything is written, so that a number that is none leaves the arrays as they were.
+        let pattern = fill_pattern(py, wanted.fill, self.value)?;
+        let versions_array = versions.as_ref().map(|target| &target.array);
+        check_apart(&all_of(&keys, &out, &found, versions_array))?;
+        let done = self.get_host(py, &keys, &out, &found, versions.as_ref(), durability);
 
         // SAFETY: the batch is done, and its slices are no longer used.
         let (values, statuses) = unsafe { (out.array.bytes_mut(), found.array.bytes_mut()) };
-        if done.is_ok() {
-            raise_first_error(py, Op::Get, statuses)?;
-        }
-        let pattern = fill_pattern(py, wanted.fill, self.value)?;
+        let done = done.and_then(|()| raise_first_error(py, Op::Get, statuses));
+        // Also if it failed: an array of flags must not keep statuses, which are no flags.
         py.detach(|| finish(statuses, values, row, pattern.as_deref()));
         done?;
         let rows = out.into_answer(library)?;
         let found = found.into_answer(library)?;
         answer(py, rows, found, versions, library)
+    }
+
+    /// Gets of many keys into rows of the caller: their statuses, whatever they are. Rows that are not found stay as they are.
+    pub(crate) fn read_many<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process(py)?;
+        let (keys, count) = Given::of(ids, "ids", self.key, None)?;
+        if let Place::Device(number) = keys.place() {
+            let out = Some(out);
+            let (_, statuses) =
+                self.read_on_device(py, &keys, count, out, Durability::Process, number, None)?;
+            return Ok(statuses.object);
+        }
+        let out = self.rows_target(py, Some(out), count)?;
+        let statuses = Target::new(py, "statuses", Dtype::U8, &[count])?;
+        check_apart(&all_of(&keys, &out, &statuses, None))?;
+        self.get_host(py, &keys, &out, &statuses, None, Durability::Process)?;
+        statuses.into_answer(keys.array().map_or(Library::NumPy, |array| array.library))
+    }
+
+    /// Where the rows of a lookup go: to the caller's array, or to a new one.
+    fn rows_target<'py>(
+        &self,
+        py: Python<'py>,
+        out: Option<&Bound<'py, PyAny>>,
+        count: usize,
+    ) -> PyResult<Target<'py>> {
+        let Some(out) = out else {
+            let (dtype, shape) = shape_of(self.value, count);
+            return Target::new(py, "out", dtype, &shape);
+        };
+        let array = Array::of(out, "out", None)?;
+        array.check_host()?;
+        check_count(&array, array.cells(self.value)?, count)?;
+        array.check_writable()?;
+        Ok(Target { array, given: true })
+    }
+
+    /// Gets in host memory; the arrays were checked to share none. `found` holds statuses when it returns, also if it fails.
+    fn get_host(
+        &self,
+        py: Python<'_>,
+        keys: &Given<'_>,
+        out: &Target<'_>,
+        found: &Target<'_>,
+        versions: Option<&Target<'_>>,
+        durability: Durability,
+    ) -> PyResult<()> {
+        // SAFETY: the arrays are contiguous, writable and, as the caller has checked, share no memory, so each slice is the only one of its memory; the caller reads
+        // `found` as bytes.
+        let (values, statuses, numbers) = unsafe {
+            let numbers = versions.map(|target| as_numbers(target.array.bytes_mut()));
+            (out.array.bytes_mut(), as_statuses(found.array.bytes_mut()), numbers)
+        };
+        let answers = HostAnswers { statuses, versions: numbers, values: Some((self.value.len(), values)) };
+        // SAFETY: only the arrays for answers are written to, and they share no memory with the keys.
+        let columns = Columns::keys_only(Op::Get, unsafe { keys.cells(self.key) });
+        self.run_host(py, columns, How { durability, atomic: false }, answers)
     }
 
     /// Gets of values of any length.
@@ -279,11 +308,12 @@ impl Table {
         how: How,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process(py)?;
         let (keys, count) = Given::of(ids, "ids", self.key, stream)?;
         let values = match values {
             None => None,
             Some(values) => {
-                let (values, found) = Given::of(values, "values", self.value, stream)?;
+                let (values, found) = Given::of(values, "values", self.value, keys.stream().or(stream))?;
                 if found != count {
                     return Err(PyValueError::new_err(format!(
                         "{found} values for {count} ids; give one value for each id"
@@ -295,7 +325,7 @@ impl Table {
         let arguments = match arguments {
             None => None,
             Some(arguments) => {
-                let array = Array::of(arguments, "versions", stream)?;
+                let array = Array::of(arguments, "versions", keys.stream().or(stream))?;
                 array.column(&[Dtype::U64, Dtype::I64], count)?;
                 Some(array)
             }
@@ -309,8 +339,8 @@ impl Table {
             }
             return self.write_on_device(py, columns, count, versions, how.durability, number, stream);
         }
-        values.as_ref().and_then(Given::array).map_or(Ok(()), check_host)?;
-        arguments.as_ref().map_or(Ok(()), check_host)?;
+        values.as_ref().and_then(Given::array).map_or(Ok(()), Array::check_host)?;
+        arguments.as_ref().map_or(Ok(()), Array::check_host)?;
         let library = keys.array().map_or(Library::NumPy, |array| array.library);
         let statuses = Target::new(py, "statuses", Dtype::U8, &[count])?;
         let numbers = versions.then(|| Target::new(py, "versions", Dtype::U64, &[count])).transpose()?;
@@ -348,11 +378,12 @@ impl Table {
         deltas: &Bound<'py, PyAny>,
         durability: Durability,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process(py)?;
         let (keys, count) = Given::of(ids, "ids", self.key, None)?;
         let deltas = Array::of(deltas, "deltas", None)?;
         deltas.column(&[Dtype::U64, Dtype::I64], count)?;
-        check_host(&deltas)?;
-        keys.array().map_or(Ok(()), check_host)?;
+        deltas.check_host()?;
+        keys.array().map_or(Ok(()), Array::check_host)?;
         if self.value.fixed_len() != Some(8) {
             return Err(PyTypeError::new_err("fetch_add works on 8-byte values; use add for rows"));
         }
@@ -406,6 +437,16 @@ pub(crate) fn check_count(array: &Array<'_>, found: usize, count: usize) -> PyRe
     }
 }
 
+/// The arrays of a lookup.
+fn all_of<'a, 'py>(
+    keys: &'a Given<'py>,
+    out: &'a Target<'py>,
+    found: &'a Target<'py>,
+    versions: Option<&'a Array<'py>>,
+) -> Vec<&'a Array<'py>> {
+    [Some(&out.array), Some(&found.array), keys.array(), versions].into_iter().flatten().collect()
+}
+
 /// Refuses arrays of which two share memory; the first is written to, and so are all but the keys.
 pub(crate) fn check_apart(all: &[&Array<'_>]) -> PyResult<()> {
     for (index, one) in all.iter().enumerate() {
@@ -414,6 +455,16 @@ pub(crate) fn check_apart(all: &[&Array<'_>]) -> PyResult<()> {
         }
     }
     Ok(())
+}
+
+/// Raises BatchError if there is an error among the statuses of gets.
+#[pyfunction]
+pub(crate) fn check_statuses(statuses: &Bound<'_, PyAny>) -> PyResult<()> {
+    let array = Array::of(statuses, "statuses", None)?;
+    array.check_host()?;
+    array.column(&[Dtype::U8], array.count())?;
+    // SAFETY: a contiguous array in host memory; the GIL is held.
+    raise_first_error(statuses.py(), Op::Get, unsafe { array.bytes() })
 }
 
 /// The exception for the first status that is an error, if there is one.

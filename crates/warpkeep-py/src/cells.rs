@@ -65,6 +65,11 @@ impl<'py> Given<'py> {
         }
     }
 
+    /// The CUDA stream that it was made ready for.
+    pub(crate) fn stream(&self) -> Option<u64> {
+        self.array().and_then(|array| array.stream)
+    }
+
     /// The memory it lies in.
     pub(crate) fn place(&self) -> Place {
         self.array().map_or(Place::Host, |array| array.place)

@@ -1,21 +1,23 @@
 //! What the classes of containers share: where a container lies, and its columns as arrays.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use warpkeep::{Device, DeviceChoice, Error};
 use warpkeep_containers::{ContainerError, Upsert};
 
 use crate::array::{Array, Place};
 use crate::cells::to_numpy;
+use crate::device_array::DeviceArray;
 use crate::dtype::Dtype;
 use crate::errors::OrRaise;
+use crate::library::Library;
 
 /// Where a container lies.
 #[derive(Clone)]
 pub(crate) struct Home {
     /// The process that made it, if it lies on a device.
     device_process: Option<u32>,
-    device: String,
+    device: Option<Device>,
 }
 
 impl Home {
@@ -31,8 +33,8 @@ impl Home {
             choice => Some(py.detach(|| Device::open(choice)).or_raise(py)?),
         };
         let made = py.detach(|| make(device.as_ref())).or_raise(py)?;
-        let device_process = device.map(|_| std::process::id());
-        Ok((made, Home { device_process, device: choice.to_string() }))
+        let device_process = device.as_ref().map(|_| std::process::id());
+        Ok((made, Home { device_process, device }))
     }
 
     /// Refuses a process that cannot use the device.
@@ -44,8 +46,24 @@ impl Home {
     }
 
     /// The device, as in `open`.
-    pub(crate) fn device(&self) -> &str {
-        &self.device
+    pub(crate) fn device(&self) -> String {
+        self.device.as_ref().map_or(DeviceChoice::Cpu, Device::choice).to_string()
+    }
+
+    /// A copy of an array in the memory of the device.
+    pub(crate) fn to_device(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<DeviceArray> {
+        self.check(py)?;
+        match &self.device {
+            Some(device) => DeviceArray::upload(py, device, array),
+            None => {
+                Err(PyTypeError::new_err("it lies in the memory of the host; give it the array as it is"))
+            }
+        }
+    }
+
+    /// The device, unless it lies in the memory of the host.
+    pub(crate) fn on_device(&self) -> Option<&Device> {
+        self.device.as_ref()
     }
 }
 
@@ -67,9 +85,12 @@ pub(crate) fn host_array<'py>(object: &Bound<'py, PyAny>, what: &'static str) ->
     let array = Array::of(object, what, None)?;
     match array.place {
         Place::Host => Ok(array),
-        Place::Device(_) => Err(PyValueError::new_err(format!(
-            "{what}: lies in device memory; copy it to the host: {what}.cpu()"
-        ))),
+        Place::Device(_) => {
+            let copy = if array.library == Library::Own { "numpy" } else { "cpu" };
+            Err(PyValueError::new_err(format!(
+                "{what}: lies in device memory; copy it to the host: {what}.{copy}()"
+            )))
+        }
     }
 }
 

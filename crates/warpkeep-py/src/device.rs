@@ -8,7 +8,7 @@ use warpkeep::rows::{
     BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output, OutputValues,
     Stream,
 };
-use warpkeep::{Device, DeviceChoice, Durability, Op};
+use warpkeep::{Device, DeviceChoice, Durability, Op, Status};
 
 use crate::array::{Array, Place};
 use crate::batch::{FIRST_ERROR, Wanted, check_apart, check_count, raise_first_error};
@@ -47,7 +47,7 @@ impl Table {
         }
     }
 
-    /// The stream that a call uses: that of the caller, of the array's library, or a new one of the simulator.
+    /// The stream that a call uses: the one that the keys were made ready for, that of the caller, or a new one of the simulator.
     fn stream_of(
         &self,
         py: Python<'_>,
@@ -56,8 +56,8 @@ impl Table {
         given: Option<u64>,
     ) -> PyResult<Stream> {
         match device.choice() {
-            DeviceChoice::Cuda(number) => {
-                let raw = keys.library.stream(py, number, given)?;
+            DeviceChoice::Cuda(_) => {
+                let raw = keys.stream.or(given).unwrap_or(0);
                 // SAFETY: the caller, or its library, names a stream of the device's primary context; the caller's frame keeps it
                 // until this call returns, and the call waits for all that it puts into the stream.
                 unsafe { Stream::from_raw(device, raw as *mut c_void) }.or_raise(py)
@@ -66,12 +66,14 @@ impl Table {
         }
     }
 
-    /// An array of zeros on the device, in the library of the keys.
-    fn zeros<'py>(
+    /// An array on the device, in the library of the keys: of zeros, or with contents that are unspecified.
+    #[allow(clippy::too_many_arguments, reason = "one for each part of an array")]
+    fn made<'py>(
         &self,
         device: &Device,
         keys: &Array<'py>,
         what: &'static str,
+        zeros: bool,
         dtype: Dtype,
         shape: &[usize],
         stream: u64,
@@ -79,9 +81,45 @@ impl Table {
         let py = keys.object.py();
         let object = match keys.library {
             Library::Own => Bound::new(py, DeviceArray::zeros(py, device, dtype, shape)?)?.into_any(),
-            library => library.zeros_like_device(&keys.object, dtype, shape)?,
+            library => library.new_like_device(&keys.object, zeros, dtype, shape)?,
         };
         Array::of(&object, what, Some(stream))
+    }
+
+    /// Gets of keys in device memory: rows there, and the statuses as they are.
+    #[allow(clippy::too_many_arguments, reason = "one for each part of a call")]
+    pub(crate) fn read_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Given<'py>,
+        count: usize,
+        out: Option<&Bound<'py, PyAny>>,
+        durability: Durability,
+        number: u32,
+        stream: Option<u64>,
+    ) -> PyResult<(Array<'py>, Array<'py>)> {
+        let device = self.device_of(number)?;
+        let ids = on_device(keys)?;
+        let own_stream = self.stream_of(py, device, ids, stream)?;
+        let raw = own_stream.as_raw() as u64;
+        let (dtype, shape) = shape_of(self.value, count);
+        let out = match out {
+            None => self.made(device, ids, "out", true, dtype, &shape, raw)?,
+            Some(out) => {
+                let array = Array::of(out, "out", Some(raw))?;
+                check_count(&array, array.cells(self.value)?, count)?;
+                check_place(&array, number)?;
+                array.check_writable()?;
+                array
+            }
+        };
+        // A batch that succeeds writes each status.
+        let statuses = self.made(device, ids, "statuses", false, Dtype::U8, &[count], raw)?;
+        check_apart(&[&out, &statuses, ids])?;
+        let values = OutputValues::Rows { len: self.value.len(), bytes: column_mut(&out, number) };
+        let columns = Columns::keys_only(Op::Get, keys_of(keys, self.key));
+        self.run_on_device(py, columns, durability, column_mut(&statuses, number), values, &own_stream)?;
+        Ok((out, statuses))
     }
 
     /// Gets of keys in device memory, with answers there.
@@ -96,8 +134,8 @@ impl Table {
         number: u32,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let device = self.device_of(number)?;
-        let ids = on_device(keys)?;
+        // First, because these are what most callers have to change.
+        self.device_of(number)?;
         if let Form::Bytes(_) = self.value {
             return Err(PyTypeError::new_err(
                 "values of any length are looked up with ids in host memory; copy them: ids.cpu()",
@@ -113,31 +151,15 @@ impl Table {
                 "versions of ids in device memory are not given; copy the ids to the host: ids.cpu()",
             ));
         }
-        let own_stream = self.stream_of(py, device, ids, stream)?;
-        let raw = own_stream.as_raw() as u64;
-        let (dtype, shape) = shape_of(self.value, count);
-        let out = match wanted.out {
-            None => self.zeros(device, ids, "out", dtype, &shape, raw)?,
-            Some(out) => {
-                let array = Array::of(out, "out", Some(raw))?;
-                check_count(&array, array.cells(self.value)?, count)?;
-                check_place(&array, number)?;
-                array
-            }
-        };
-        let statuses = self.zeros(device, ids, "statuses", Dtype::U8, &[count], raw)?;
-        check_apart(&[&out, &statuses, ids])?;
-        let values = OutputValues::Rows { len: self.value.len(), bytes: column_mut(&out, number) };
-        let columns = Columns::keys_only(Op::Get, keys_of(keys, self.key));
-        self.run_on_device(py, columns, durability, column_mut(&statuses, number), values, &own_stream)?;
-
-        raise_device_error(py, Op::Get, &statuses, count)?;
+        let (out, statuses) = self.read_on_device(py, keys, count, wanted.out, durability, number, stream)?;
+        let largest = raise_device_error(py, Op::Get, &statuses, count)?;
         let found = match statuses.object.cast::<DeviceArray>() {
             // This package's own arrays have no operators; the answer is short.
             Ok(own) => own.get().found(py)?,
-            Err(_) => statuses.object.call_method1("__rshift__", (4,))?.call_method1("__eq__", (1,))?,
+            Err(_) => statuses.object.call_method1("__lt__", (Status::NotFound.code(),))?,
         };
-        let Some(fill) = wanted.fill else { return Ok((out.object, found).into_pyobject(py)?.into_any()) };
+        let fill = wanted.fill.filter(|_| largest >= Status::NotFound.code());
+        let Some(fill) = fill else { return Ok((out.object, found).into_pyobject(py)?.into_any()) };
         let zeros = fill.extract::<f64>().is_ok_and(|fill| fill == 0.0);
         match (out.object.cast::<DeviceArray>(), wanted.out.is_some()) {
             // New arrays are zeros.
@@ -173,9 +195,10 @@ impl Table {
         }
         let own_stream = self.stream_of(py, device, ids, stream)?;
         let raw = own_stream.as_raw() as u64;
-        let statuses = self.zeros(device, ids, "statuses", Dtype::U8, &[count], raw)?;
-        let numbers =
-            versions.then(|| self.zeros(device, ids, "versions", Dtype::U64, &[count], raw)).transpose()?;
+        let statuses = self.made(device, ids, "statuses", false, Dtype::U8, &[count], raw)?;
+        let numbers = versions
+            .then(|| self.made(device, ids, "versions", true, Dtype::U64, &[count], raw))
+            .transpose()?;
         let columns = Columns {
             ops: Ops::Uniform(op),
             keys: keys_of(keys, self.key),
@@ -189,6 +212,7 @@ impl Table {
         let (codes, numbers_column) =
             (column_mut(&statuses, number), numbers.as_ref().map(|a| column_mut_of(a, number)));
         let stream = &own_stream;
+        let _write = self.writes.begin();
         py.detach(move || {
             let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
             let output = Output::new(&batch, codes, numbers_column, OutputValues::None)?;
@@ -264,17 +288,17 @@ fn column_mut_of<'a>(array: &'a Array<'_>, number: u32) -> ColumnMut<'a, u64> {
     ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(array.address as u64, array.count(), number) })
 }
 
-/// The exception for the first status that is an error, if there is one. The largest status decides, so that only it crosses to the host.
-fn raise_device_error(py: Python<'_>, op: Op, statuses: &Array<'_>, count: usize) -> PyResult<()> {
+/// The exception for the first status that is an error, if there is one; else the largest status. It decides, so that only it crosses to the host.
+fn raise_device_error(py: Python<'_>, op: Op, statuses: &Array<'_>, count: usize) -> PyResult<u8> {
     if count == 0 {
-        return Ok(());
+        return Ok(Status::Pending.code());
     }
     let codes: Vec<u8> = match statuses.object.cast::<DeviceArray>() {
         Ok(own) => own.get().to_bytes(py)?,
         Err(_) => {
             let largest: u8 = statuses.object.call_method0("max")?.call_method0("item")?.extract()?;
             if largest < FIRST_ERROR {
-                return Ok(());
+                return Ok(largest);
             }
             // A list of numbers, not of bytes.
             statuses
@@ -286,5 +310,6 @@ fn raise_device_error(py: Python<'_>, op: Op, statuses: &Array<'_>, count: usize
                 .collect()
         }
     };
-    raise_first_error(py, op, &codes)
+    raise_first_error(py, op, &codes)?;
+    Ok(codes.iter().copied().max().unwrap_or(0))
 }

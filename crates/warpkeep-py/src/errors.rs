@@ -47,6 +47,14 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class_of(error), &error.to_string())
 }
 
+/// Refuses another process than the one that has the handle, before a lock is taken: its holder may be a thread that does not exist here.
+pub(crate) fn check_process(py: Python<'_>, pid: u32) -> PyResult<()> {
+    match std::process::id() == pid {
+        true => Ok(()),
+        false => Err(raised(py, &Error::Forked { pid })),
+    }
+}
+
 /// The exception for an error of a device.
 pub(crate) fn device_raised(py: Python<'_>, error: &DeviceError) -> PyErr {
     exception(py, "DeviceError", &error.to_string())

@@ -10,9 +10,12 @@ use pyo3::prelude::*;
 use warpkeep_containers::{ContainerError, Edge, EdgeStatus, GraphOptions, SampleOptions};
 
 use crate::container::{Element, Home, column, elements, flags, host_column};
+use crate::device_array::DeviceArray;
+use crate::device_columns::is_on_device;
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
 use crate::graph_answers::{GraphCsr, GraphSample};
+use crate::graph_device::Room;
 
 const F32: Dtype = Dtype { kind: b'f', size: 4 };
 const U32: Dtype = Dtype { kind: b'u', size: 4 };
@@ -25,6 +28,8 @@ pub(crate) struct Graph {
     graph: warpkeep_containers::Graph,
     shape: Shape,
     home: Home,
+    /// For samples in device memory.
+    room: Room,
 }
 
 /// How a graph was made.
@@ -149,7 +154,7 @@ impl Graph {
             None => Ok(warpkeep_containers::Graph::on_cpu(&options)),
             Some(device) => warpkeep_containers::Graph::new(device, &options),
         })?;
-        Ok(Graph { graph, shape, home })
+        Ok(Graph { graph, shape, home, room: Room::default() })
     }
 
     /// The graph of a file that `save` wrote, with the options that the saved graph had.
@@ -172,7 +177,7 @@ impl Graph {
             None => warpkeep_containers::Graph::load_on_cpu(&path, &options),
             Some(device) => warpkeep_containers::Graph::load(device, &path, &options),
         })?;
-        Ok(Graph { graph, shape, home })
+        Ok(Graph { graph, shape, home, room: Room::default() })
     }
 
     /// Adds edges; which of them are new. Those that are there have the new weights, ids and times.
@@ -318,11 +323,18 @@ impl Graph {
         if strict {
             options = options.before();
         }
+        if times.is_some() {
+            check_data("times", self.shape.times, "times")?;
+        }
+        if let Some(device) = self.home.on_device()
+            && is_on_device(seeds)?
+        {
+            return self.room.sample(&self.graph, device, seeds, times, &options);
+        }
         let seeds = nodes(seeds, "seeds")?;
         let times = match times {
             None => None,
             Some(times) => {
-                check_data("times", self.shape.times, "times")?;
                 let array = host_column(times, "times", &[Dtype::I64])?;
                 check_length(py, "times", array.count(), seeds.len())?;
                 Some(array)
@@ -337,6 +349,11 @@ impl Graph {
             .or_raise(py)?;
         let Shape { ids: has_ids, times: has_times, .. } = self.shape;
         GraphSample::new(py, sample, (times.is_some(), has_ids, has_times))
+    }
+
+    /// A copy of an array in the memory of the graph's device.
+    fn to_device(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<DeviceArray> {
+        self.home.to_device(py, array)
     }
 
     /// Writes all edges to a file.
@@ -367,7 +384,7 @@ impl Graph {
 
     /// Where it lies, as in `open`.
     #[getter]
-    fn device(&self) -> &str {
+    fn device(&self) -> String {
         self.home.device()
     }
 

@@ -51,23 +51,23 @@ impl GraphCsr {
 #[pyclass(frozen, get_all, module = "warpkeep")]
 pub(crate) struct GraphSample {
     /// The node of each new number.
-    nodes: Py<PyAny>,
+    pub(crate) nodes: Py<PyAny>,
     /// The new number of each seed.
-    seeds: Py<PyAny>,
+    pub(crate) seeds: Py<PyAny>,
     /// For each edge the new number of its source.
-    row: Py<PyAny>,
+    pub(crate) row: Py<PyAny>,
     /// For each edge the new number of its target.
-    col: Py<PyAny>,
+    pub(crate) col: Py<PyAny>,
     /// The position of the seed that each node was found from, if seeds have times; None otherwise, where seeds share nodes.
-    batch: Option<Py<PyAny>>,
+    pub(crate) batch: Option<Py<PyAny>>,
     /// The ids of edges; None if the graph has none.
-    ids: Option<Py<PyAny>>,
+    pub(crate) ids: Option<Py<PyAny>>,
     /// The times of edges; None if the graph has none.
-    times: Option<Py<PyAny>>,
+    pub(crate) times: Option<Py<PyAny>>,
     /// How many nodes the seeds are, and how many each hop found.
-    nodes_per_hop: Vec<u64>,
+    pub(crate) nodes_per_hop: Vec<u64>,
     /// How many edges each hop found.
-    edges_per_hop: Vec<u64>,
+    pub(crate) edges_per_hop: Vec<u64>,
 }
 
 impl GraphSample {

@@ -3,15 +3,17 @@
 
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use warpkeep::{Device, DeviceChoice, Error};
-use warpkeep_containers::{HashMapOptions, MapAnswer, MapStatus};
+use warpkeep_containers::{
+    ContainerError, DeviceAnswers, DeviceOps, HashMapOptions, MapAnswer, MapOpKind, MapOpKinds, MapStatus,
+};
 
-use crate::array::{Array, Place};
+use crate::array::Array;
 use crate::batch::as_numbers_given;
 use crate::cells::to_numpy;
-use crate::container::{flags, upsert_of};
+use crate::container::{Home, flags, host_column, upsert_of};
+use crate::device_array::DeviceArray;
+use crate::device_columns::{DeviceColumn, is_on_device};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
 
@@ -20,9 +22,7 @@ use crate::errors::{OrRaise, exception};
 #[pyclass(frozen, module = "warpkeep")]
 pub(crate) struct HashMap {
     map: warpkeep_containers::HashMap,
-    /// The process that made it, if it lies on a device.
-    device_process: Option<u32>,
-    device: String,
+    home: Home,
 }
 
 fn options_of(capacity: u64, seed: Option<u64>) -> HashMapOptions {
@@ -30,17 +30,12 @@ fn options_of(capacity: u64, seed: Option<u64>) -> HashMapOptions {
     seed.map_or(options.clone(), |seed| options.seed(seed))
 }
 
-/// Numbers of an argument.
+/// The elements of keys and values.
+const NUMBERS: [Dtype; 2] = [Dtype::U64, Dtype::I64];
+
+/// Numbers of an argument in host memory.
 fn numbers<'py>(object: &Bound<'py, PyAny>, what: &'static str) -> PyResult<Array<'py>> {
-    let array = Array::of(object, what, None)?;
-    if array.place != Place::Host {
-        return Err(PyValueError::new_err(format!(
-            "{what}: lies in device memory; copy it to the host: {what}.cpu()"
-        )));
-    }
-    let count = array.shape.first().copied().unwrap_or(0);
-    array.column(&[Dtype::U64, Dtype::I64], count)?;
-    Ok(array)
+    host_column(object, what, &NUMBERS)
 }
 
 /// The numbers of an array.
@@ -55,27 +50,83 @@ fn column<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'py, PyAny>> 
 }
 
 impl HashMap {
-    /// Refuses a process that cannot use the device.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        match self.device_process {
-            Some(pid) if pid != std::process::id() => Err(Error::Forked { pid }).or_raise(py),
-            _ => Ok(()),
-        }
-    }
-
     /// Refuses answers of which one says that there was no memory.
     fn check_full(py: Python<'_>, answers: &[MapAnswer]) -> PyResult<()> {
         match answers.iter().position(|answer| answer.status == MapStatus::Full) {
             None => Ok(()),
-            Some(index) => Err(exception(
-                py,
-                "FullError",
-                &format!(
-                    "key {index} was not added: the map is full and has no memory to grow; erase keys, or make it on another device"
-                ),
-            )),
+            Some(index) => Err(full(py, index)),
         }
     }
+
+    /// A batch whose arrays lie in the memory of the map's device, if they do: the column of the keys, the statuses, and the values before if
+    /// they are wanted.
+    fn on_device<'py>(
+        &self,
+        kind: MapOpKind,
+        keys: &Bound<'py, PyAny>,
+        values: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Answered<'py>>> {
+        let Some(device) = self.home.on_device() else { return Ok(None) };
+        if !is_on_device(keys)? {
+            return Ok(None);
+        }
+        let py = keys.py();
+        let column = DeviceColumn::of(keys, "keys", &NUMBERS, device, None)?;
+        let stream = column.stream(py, device)?;
+        let values = values
+            .map(|values| DeviceColumn::of(values, "values", &NUMBERS, device, column.array.stream))
+            .transpose()?;
+        let count = column.array.count();
+        if let Some(values) = &values {
+            values.array.column(&NUMBERS, count)?;
+        }
+        let map = &self.map;
+        let (keys, values) = (&column.buffer, values.as_ref().map(|values| &*values.buffer));
+        let (statuses, before) = py
+            .detach(|| {
+                let mut statuses = device.allocate(count)?;
+                let mut before = (kind == MapOpKind::Find).then(|| device.allocate(8 * count)).transpose()?;
+                if count > 0 {
+                    let ops = DeviceOps { kinds: MapOpKinds::All(kind), keys, values, count };
+                    let answers = DeviceAnswers { statuses: &mut statuses, before: before.as_mut() };
+                    map.apply_on(ops, answers, &stream)?;
+                }
+                Ok::<_, ContainerError>((statuses, before))
+            })
+            .or_raise(py)?;
+        let statuses = column.answer(statuses, Dtype::U8)?;
+        if kind.inserts()
+            && let Some(index) = column.first(&statuses, MapStatus::Full as u8)?
+        {
+            return Err(full(py, index));
+        }
+        let before = before.map(|before| column.answer(before, Dtype::U64)).transpose()?;
+        Ok(Some(Answered { column, statuses, before }))
+    }
+}
+
+/// What a batch in device memory gave.
+struct Answered<'py> {
+    column: DeviceColumn<'py>,
+    statuses: Bound<'py, PyAny>,
+    before: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Answered<'py> {
+    fn flags(&self, wanted: MapStatus) -> PyResult<Bound<'py, PyAny>> {
+        self.column.flags(&self.statuses, wanted as u8)
+    }
+}
+
+/// The exception for a key that found no room.
+fn full(py: Python<'_>, index: usize) -> PyErr {
+    exception(
+        py,
+        "FullError",
+        &format!(
+            "key {index} was not added: the map is full and has no memory to grow; erase keys, or make it on another device"
+        ),
+    )
 }
 
 #[pymethods]
@@ -83,10 +134,11 @@ impl HashMap {
     #[new]
     #[pyo3(signature = (capacity = 0, *, device = "cpu", seed = None))]
     fn new(py: Python<'_>, capacity: u64, device: &str, seed: Option<u64>) -> PyResult<HashMap> {
-        HashMap::made(py, device, |device| match device {
+        let (map, home) = Home::make(py, device, |device| match device {
             None => Ok(warpkeep_containers::HashMap::on_cpu(&options_of(capacity, seed))),
             Some(device) => warpkeep_containers::HashMap::new(device, &options_of(capacity, seed)),
-        })
+        })?;
+        Ok(HashMap { map, home })
     }
 
     /// The map of a file that `save` wrote.
@@ -94,10 +146,11 @@ impl HashMap {
     #[pyo3(signature = (path, *, device = "cpu"))]
     fn load(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<HashMap> {
         let options = HashMapOptions::default();
-        HashMap::made(py, device, |device| match device {
+        let (map, home) = Home::make(py, device, |device| match device {
             None => warpkeep_containers::HashMap::load_on_cpu(&path, &options),
             Some(device) => warpkeep_containers::HashMap::load(device, &path, &options),
-        })
+        })?;
+        Ok(HashMap { map, home })
     }
 
     /// Adds keys; which of them are new. A key that is there keeps its value.
@@ -107,7 +160,10 @@ impl HashMap {
         keys: &Bound<'py, PyAny>,
         values: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.check(py)?;
+        self.home.check(py)?;
+        if let Some(answered) = self.on_device(MapOpKind::Insert, keys, Some(values))? {
+            return answered.flags(MapStatus::Inserted);
+        }
         let (keys, values) = (numbers(keys, "keys")?, numbers(values, "values")?);
         let (keys, values) = (slice(&keys), slice(&values));
         let answers = py.detach(|| self.map.insert(keys, values)).or_raise(py)?;
@@ -124,8 +180,11 @@ impl HashMap {
         values: &Bound<'py, PyAny>,
         how: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.check(py)?;
+        self.home.check(py)?;
         let how = upsert_of(how)?;
+        if let Some(answered) = self.on_device(how.kind(), keys, Some(values))? {
+            return answered.flags(MapStatus::Inserted);
+        }
         let (keys, values) = (numbers(keys, "keys")?, numbers(values, "values")?);
         let (keys, values) = (slice(&keys), slice(&values));
         let answers = py.detach(|| self.map.upsert(how, keys, values)).or_raise(py)?;
@@ -139,7 +198,12 @@ impl HashMap {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        self.check(py)?;
+        self.home.check(py)?;
+        if let Some(answered) = self.on_device(MapOpKind::Find, keys, None)? {
+            let found = answered.flags(MapStatus::Found)?;
+            let none = || py.None().into_bound(py);
+            return Ok((answered.before.unwrap_or_else(none), found));
+        }
         let keys = numbers(keys, "keys")?;
         let keys = slice(&keys);
         let found = py.detach(|| self.map.find(keys)).or_raise(py)?;
@@ -149,7 +213,10 @@ impl HashMap {
 
     /// Which keys are there.
     fn contains<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.check(py)?;
+        self.home.check(py)?;
+        if let Some(answered) = self.on_device(MapOpKind::Contains, keys, None)? {
+            return answered.flags(MapStatus::Found);
+        }
         let keys = numbers(keys, "keys")?;
         let keys = slice(&keys);
         let found = py.detach(|| self.map.contains(keys)).or_raise(py)?;
@@ -158,7 +225,10 @@ impl HashMap {
 
     /// Removes keys; which of them were there.
     fn erase<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.check(py)?;
+        self.home.check(py)?;
+        if let Some(answered) = self.on_device(MapOpKind::Erase, keys, None)? {
+            return answered.flags(MapStatus::Erased);
+        }
         let keys = numbers(keys, "keys")?;
         let keys = slice(&keys);
         let answers = py.detach(|| self.map.erase(keys)).or_raise(py)?;
@@ -167,7 +237,7 @@ impl HashMap {
 
     /// All keys and their values, in no order.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        self.check(py)?;
+        self.home.check(py)?;
         let pairs = py.detach(|| self.map.retrieve_all()).or_raise(py)?;
         let (keys, values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
         Ok((column(py, &keys)?, column(py, &values)?))
@@ -175,24 +245,29 @@ impl HashMap {
 
     /// Removes all keys.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.check(py)?;
+        self.home.check(py)?;
         py.detach(|| self.map.clear()).or_raise(py)
     }
 
     /// Writes all keys and values to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.check(py)?;
+        self.home.check(py)?;
         py.detach(|| self.map.save(&path)).or_raise(py)
     }
 
     /// Where it lies, as in `open`.
     #[getter]
-    fn device(&self) -> &str {
-        &self.device
+    fn device(&self) -> String {
+        self.home.device()
+    }
+
+    /// A copy of an array in the memory of the map's device.
+    fn to_device(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<DeviceArray> {
+        self.home.to_device(py, array)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.check(py)?;
+        self.home.check(py)?;
         Ok(py.detach(|| self.map.len()).or_raise(py)? as usize)
     }
 
@@ -201,30 +276,11 @@ impl HashMap {
     }
 
     fn __contains__(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
-        self.check(py)?;
-        Ok(self.map.contains(&[key]).or_raise(py)? == [true])
+        self.home.check(py)?;
+        Ok(py.detach(|| self.map.contains(&[key])).or_raise(py)? == [true])
     }
 
     fn __repr__(&self) -> String {
-        format!("<warpkeep.HashMap on {}>", self.device)
-    }
-}
-
-impl HashMap {
-    fn made(
-        py: Python<'_>,
-        device: &str,
-        make: impl FnOnce(
-            Option<&Device>,
-        ) -> Result<warpkeep_containers::HashMap, warpkeep_containers::ContainerError>
-        + Send,
-    ) -> PyResult<HashMap> {
-        let choice: DeviceChoice = device.parse::<DeviceChoice>().or_raise(py)?;
-        let device = match choice {
-            DeviceChoice::Cpu => None,
-            choice => Some(py.detach(|| Device::open(choice)).or_raise(py)?),
-        };
-        let map = py.detach(|| make(device.as_ref())).or_raise(py)?;
-        Ok(HashMap { map, device_process: device.map(|_| std::process::id()), device: choice.to_string() })
+        format!("<warpkeep.HashMap on {}>", self.home.device())
     }
 }

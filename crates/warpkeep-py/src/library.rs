@@ -4,9 +4,23 @@ use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
 use numpy::{PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::dtype::Dtype;
+
+// Modules are looked up once: an import of one that is there costs as much as a lookup of some keys.
+static TORCH: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static TORCH_CUDA: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static CUPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+fn module<'py>(
+    py: Python<'py>,
+    cell: &'static PyOnceLock<Py<PyModule>>,
+    name: &str,
+) -> PyResult<&'py Bound<'py, PyModule>> {
+    Ok(cell.get_or_try_init(py, || py.import(name).map(Bound::unbind))?.bind(py))
+}
 
 /// The library of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +33,8 @@ pub(crate) enum Library {
     CuPy,
     /// This package's arrays in device memory.
     Own,
+    /// JAX or TensorFlow, whose arrays never change.
+    Immutable,
     /// Another one that has DLPack.
     Other,
 }
@@ -30,6 +46,7 @@ impl Library {
         Ok(match module.split('.').next() {
             Some("torch") => Library::Torch,
             Some("cupy" | "cupy_backends") => Library::CuPy,
+            Some("jax" | "jaxlib" | "tensorflow") => Library::Immutable,
             _ => Library::Other,
         })
     }
@@ -41,14 +58,14 @@ impl Library {
         }
         match self {
             Library::Torch => {
-                let cuda = py.import("torch")?.getattr("cuda")?;
+                let cuda = module(py, &TORCH_CUDA, "torch.cuda")?;
                 cuda.call_method1("current_stream", (device,))?.getattr("cuda_stream")?.extract()
             }
             Library::CuPy => {
-                let cuda = py.import("cupy")?.getattr("cuda")?;
+                let cuda = module(py, &CUPY, "cupy")?.getattr("cuda")?;
                 cuda.call_method0("get_current_stream")?.getattr("ptr")?.extract()
             }
-            Library::NumPy | Library::Own | Library::Other => Ok(0),
+            Library::NumPy | Library::Own | Library::Immutable | Library::Other => Ok(0),
         }
     }
 
@@ -62,35 +79,56 @@ impl Library {
                     array.getattr("dtype")?.call_method1("__eq__", (Dtype::U64.descr(py)?,))?.extract()?;
                 let array =
                     if unsigned { array.call_method1("view", (Dtype::I64.descr(py)?,))? } else { array };
-                py.import("torch")?.call_method1("from_numpy", (array,))
+                module(py, &TORCH, "torch")?.call_method1("from_numpy", (array,))
             }
             _ => Ok(array),
         }
     }
 
-    /// An array of zeros on the device of `like`, which is of this library.
-    pub(crate) fn zeros_like_device<'py>(
+    /// An array of this package as one of this library, in the same memory, on the device of `like`; of libraries without such arrays, as
+    /// it is.
+    pub(crate) fn view_of<'py>(
+        self,
+        array: Bound<'py, PyAny>,
+        like: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = array.py();
+        match self {
+            Library::Torch => {
+                let options = PyDict::new(py);
+                options.set_item("device", like.getattr("device")?)?;
+                module(py, &TORCH, "torch")?.call_method("as_tensor", (array,), Some(&options))
+            }
+            Library::CuPy => module(py, &CUPY, "cupy")?.call_method1("asarray", (array,)),
+            _ => Ok(array),
+        }
+    }
+
+    /// An array on the device of `like`, which is of this library: of zeros, or with contents that are unspecified.
+    pub(crate) fn new_like_device<'py>(
         self,
         like: &Bound<'py, PyAny>,
+        zeros: bool,
         dtype: Dtype,
         shape: &[usize],
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = like.py();
-        let options = PyDict::new(py);
+        let (options, make) = (PyDict::new(py), if zeros { "zeros" } else { "empty" });
         match self {
             Library::Torch => {
-                let torch = py.import("torch")?;
+                let torch = module(py, &TORCH, "torch")?;
                 let name = if dtype == Dtype::U64 { Dtype::I64.long() } else { dtype.long() };
                 options.set_item("dtype", torch.getattr(name)?)?;
                 options.set_item("device", like.getattr("device")?)?;
-                torch.call_method("zeros", (shape.to_vec(),), Some(&options))
+                torch.call_method(make, (shape.to_vec(),), Some(&options))
             }
             Library::CuPy => {
                 options.set_item("dtype", dtype.long())?;
-                py.import("cupy")?.call_method("zeros", (shape.to_vec(),), Some(&options))
+                module(py, &CUPY, "cupy")?.call_method(make, (shape.to_vec(),), Some(&options))
             }
             _ => Err(PyTypeError::new_err(
-                "arrays of this library cannot be made by Warpkeep on a device; give arrays for the answers (out=, statuses=)",
+                "Warpkeep makes arrays for answers on a GPU with PyTorch and CuPy alone; give the ids as one of theirs, which copies \
+                 nothing: torch.from_dlpack(ids)",
             )),
         }
     }

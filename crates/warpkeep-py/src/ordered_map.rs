@@ -298,7 +298,7 @@ with_reads! { OrderedMap {
 
     /// Where it lies, as in `open`.
     #[getter]
-    fn device(&self) -> &str {
+    fn device(&self) -> String {
         self.home.device()
     }
 

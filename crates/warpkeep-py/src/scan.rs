@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyList};
 use warpkeep::{Error, ScanPosition, Still};
 
 use crate::cells::{shape_of, to_numpy, to_python};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, check_process};
 use crate::spec::Form;
 use crate::table::Table;
 
@@ -87,14 +87,6 @@ pub(crate) struct Scan {
     batch: usize,
     pid: u32,
     walk: Mutex<Walk>,
-}
-
-/// Refuses another process than the one that opened the store before a lock is taken: its holder may be a thread that does not exist here.
-fn check_process(py: Python<'_>, pid: u32) -> PyResult<()> {
-    match std::process::id() == pid {
-        true => Ok(()),
-        false => Err(Error::Forked { pid }).or_raise(py),
-    }
 }
 
 impl Scan {

@@ -5,22 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyFloat};
 use serde::Serialize;
 use warpkeep::{
-    Device, DeviceChoice, Durability, Error, HeapUsage, IndexKind, OpenReport, StoreOptions, StoreStatus,
-    TableOptions,
+    CheckpointOptions, Device, DeviceChoice, DeviceValues, Durability, Error, HeapUsage, IndexKind,
+    OpenReport, StoreOptions, StoreStatus, TableOptions,
 };
 
 use crate::batch::durability_of;
 use crate::device_array::DeviceArray;
 use crate::dtype::Dtype;
-use crate::errors::{OrRaise, exception};
+use crate::errors::{OrRaise, check_process, exception};
 use crate::json::to_dict;
 use crate::spec::Spec;
 use crate::table::{Table, merge_rule};
+use crate::writes::AllWrites;
 
 /// The attributes under which a table keeps what its keys and values are in Python.
 const KEY: &str = "python.key";
@@ -57,6 +58,7 @@ pub(crate) struct Store {
     device: Option<Device>,
     durability: Durability,
     origin: Origin,
+    writes: AllWrites,
 }
 
 /// What `Store.stat` reports.
@@ -100,17 +102,13 @@ impl Store {
         }
     }
 
-    /// Refuses another process before any lock is taken: its holder may be a thread that does not exist here.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        let pid = self.origin.pid;
-        match std::process::id() == pid {
-            true => Ok(()),
-            false => Error::Forked { pid }.into_result().or_raise(py),
-        }
+        check_process(py, self.origin.pid)
     }
 
     fn handle(&self, table: warpkeep::Table, key: Spec, value: Spec) -> Table {
         Table {
+            writes: self.writes.of(table.id()),
             table,
             key: key.0,
             value: value.0,
@@ -118,17 +116,6 @@ impl Store {
             device: self.device.clone(),
             origin: self.origin.clone(),
         }
-    }
-}
-
-/// Errors as results.
-trait IntoResult {
-    fn into_result(self) -> warpkeep::Result<()>;
-}
-
-impl IntoResult for Error {
-    fn into_result(self) -> warpkeep::Result<()> {
-        Err(self)
     }
 }
 
@@ -276,8 +263,9 @@ impl Store {
     }
 
     /// The process's metrics in Prometheus' text format.
-    fn metrics(&self) -> String {
-        metrics()
+    fn metrics(&self, py: Python<'_>) -> PyResult<String> {
+        self.check_process(py)?;
+        Ok(metrics())
     }
 
     /// Where it is.
@@ -309,6 +297,7 @@ impl Store {
 
     /// A copy of an array in the memory of the store's device.
     fn to_device(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<DeviceArray> {
+        self.check_process(py)?;
         match &self.device {
             Some(device) => DeviceArray::upload(py, device, array),
             None => Err(PyTypeError::new_err("the store runs on the CPU; open it with device='cuda:0'")),
@@ -352,7 +341,8 @@ impl Store {
 #[pyfunction]
 #[pyo3(signature = (
     path, *, device = "cpu", image = None, log = true, read_only = false, durability = "process", threads = 0,
-    max_bytes = None, check_items = false, abandon_image = false, adopt_copy = false
+    max_bytes = None, check_items = false, abandon_image = false, adopt_copy = false, device_values = None,
+    checkpoints = "automatic"
 ))]
 #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
 pub(crate) fn open(
@@ -368,6 +358,8 @@ pub(crate) fn open(
     check_items: bool,
     abandon_image: bool,
     adopt_copy: bool,
+    device_values: Option<&Bound<'_, PyAny>>,
+    checkpoints: &str,
 ) -> PyResult<Store> {
     let durability = durability_of(durability)?;
     let choice: DeviceChoice = device.parse::<DeviceChoice>().or_raise(py)?;
@@ -377,6 +369,8 @@ pub(crate) fn open(
         threads,
         check_items,
         abandon_image,
+        device_values: device_values_of(device_values)?,
+        checkpoints: checkpoints_of(checkpoints)?,
         ..StoreOptions::default()
     };
     options.open.adopt = adopt_copy;
@@ -387,7 +381,31 @@ pub(crate) fn open(
     let path = std::path::absolute(&path).unwrap_or(path);
     let image = image.map(|image| std::path::absolute(&image).unwrap_or(image));
     let origin = Origin { path, image, read_only, pid: std::process::id() };
-    Ok(Store { store: RwLock::new(Some(store)), device, durability, origin })
+    Ok(Store { store: RwLock::new(Some(store)), device, durability, origin, writes: AllWrites::default() })
+}
+
+/// When checkpoints are taken.
+fn checkpoints_of(word: &str) -> PyResult<CheckpointOptions> {
+    match word {
+        "automatic" => Ok(CheckpointOptions::default()),
+        "manual" => Ok(CheckpointOptions { automatic: false, ..CheckpointOptions::default() }),
+        other => Err(PyValueError::new_err(format!(
+            "'{other}' is no way to take checkpoints; write 'automatic', or 'manual' for those alone that checkpoint() takes"
+        ))),
+    }
+}
+
+/// Which values the device keeps: a float is a share of all, an integer is bytes for each table.
+fn device_values_of(given: Option<&Bound<'_, PyAny>>) -> PyResult<DeviceValues> {
+    match given {
+        None => Ok(DeviceValues::Off),
+        Some(given) if given.is_instance_of::<PyFloat>() => Ok(DeviceValues::Share(given.extract()?)),
+        Some(given) => given.extract().map(DeviceValues::Bytes).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "device_values={given}: give a share of the values as a float, or bytes for each table as an integer"
+            ))
+        }),
+    }
 }
 
 fn open_store(

@@ -1,6 +1,7 @@
 //! A table: a mapping of single keys, and batches of many.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -9,11 +10,12 @@ use warpkeep::{Device, DeviceChoice, Durability, Error, MergeRule, Op};
 
 use crate::batch::{How, Wanted, durability_of};
 use crate::cells::{Single, to_python};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, check_process};
 use crate::json::to_dict;
 use crate::scan::{Items, Part, Scan};
 use crate::spec::Spec;
 use crate::store::Origin;
+use crate::writes::Writes;
 
 /// A table of a store. Several threads may use it.
 #[pyclass(frozen, module = "warpkeep")]
@@ -27,6 +29,8 @@ pub(crate) struct Table {
     pub(crate) device: Option<Device>,
     /// Where its store is, for processes that open it again.
     pub(crate) origin: Origin,
+    /// Its writes, by all handles of this table that the store gave.
+    pub(crate) writes: Arc<Writes>,
 }
 
 impl Table {
@@ -38,12 +42,34 @@ impl Table {
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         // The lookup of any key checks all of them first.
         let key = vec![0; self.table.key_spec().fixed_len().unwrap_or(0)];
-        self.table.get(&key).or_raise(py).map(drop)
+        self.single(py, false, |table| table.get(&key)).map(drop)
+    }
+
+    /// Refuses another process than the one that opened the store, before anything of a call is looked at: arrays on a GPU cannot even be
+    /// asked where they are there.
+    pub(crate) fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(py, self.origin.pid)
+    }
+
+    /// A call for a single key. The GIL is kept if that is over sooner than the GIL could be released: not if the call waits for a disk,
+    /// nor if the table runs on a device, where it may wait for a batch.
+    fn single<R: Send>(
+        &self,
+        py: Python<'_>,
+        waits: bool,
+        work: impl FnOnce(&warpkeep::Table) -> warpkeep::Result<R> + Send,
+    ) -> PyResult<R> {
+        match waits || self.device.is_some() {
+            true => py.detach(|| work(&self.table)),
+            false => work(&self.table),
+        }
+        .or_raise(py)
     }
 
     fn value_of<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = Single::key(key, self.key)?;
-        match self.table.get(key.as_ref()).or_raise(py)? {
+        let key = key.as_ref();
+        match self.single(py, false, |table| table.get(key))? {
             None => Ok(None),
             Some(value) => to_python(py, self.value, &value).map(Some),
         }
@@ -100,8 +126,22 @@ impl Table {
         self.origin.read_only
     }
 
+    /// How many writes this process has done to the table; None while one is under way. As long as the number stays the same, so do the rows.
+    #[getter]
+    fn write_count(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.check_process(py)?;
+        Ok(self.writes.mark())
+    }
+
+    /// The lock of those who read rows, change and put them: the steps of `warpkeep.torch`. All handles of the table have the same one.
+    #[getter]
+    fn _step_lock<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process(py)?;
+        self.writes.steps(py)
+    }
+
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        match self.table.len() {
+        match self.single(py, false, |table| Ok(table.len()))? {
             // It may be that there is no table any more.
             0 => self.check(py).map(|()| 0),
             len => Ok(len as usize),
@@ -128,7 +168,8 @@ impl Table {
 
     fn __contains__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<bool> {
         let key = Single::key(key, self.key)?;
-        Ok(self.table.get(key.as_ref()).or_raise(py)?.is_some())
+        let key = key.as_ref();
+        Ok(self.single(py, false, |table| table.get(key))?.is_some())
     }
 
     fn __setitem__<'py>(
@@ -139,23 +180,19 @@ impl Table {
     ) -> PyResult<()> {
         let (key, value) = (Single::key(key, self.key)?, Single::value(value, self.value)?);
         let (key, value) = (key.as_ref(), value.as_ref());
-        match self.durability {
-            Durability::Process => self.table.put(key, value, Durability::Process),
-            // It waits for a disk.
-            Durability::Power => py.detach(|| self.table.put(key, value, Durability::Power)),
-        }
-        .or_raise(py)
-        .map(drop)
+        let _write = self.writes.begin();
+        let durability = self.durability;
+        let waits = durability == Durability::Power;
+        self.single(py, waits, |table| table.put(key, value, durability)).map(drop)
     }
 
     fn __delitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<()> {
         let bytes = Single::key(key, self.key)?;
         let bytes = bytes.as_ref();
-        let deleted = match self.durability {
-            Durability::Process => self.table.delete(bytes, Durability::Process),
-            Durability::Power => py.detach(|| self.table.delete(bytes, Durability::Power)),
-        };
-        match deleted.or_raise(py)? {
+        let _write = self.writes.begin();
+        let durability = self.durability;
+        let waits = durability == Durability::Power;
+        match self.single(py, waits, |table| table.delete(bytes, durability))? {
             true => Ok(()),
             false => Err(PyKeyError::new_err(key.clone().unbind())),
         }
@@ -184,7 +221,8 @@ impl Table {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
         let key = Single::key(key, self.key)?;
-        match self.table.get_versioned(key.as_ref()).or_raise(py)? {
+        let key = key.as_ref();
+        match self.single(py, false, |table| table.get_versioned(key))? {
             None => Ok(None),
             Some((version, value)) => Ok(Some((version, to_python(py, self.value, &value)?))),
         }
@@ -234,6 +272,16 @@ impl Table {
         };
         let wanted = Wanted { out, found, versions, fill: fill.as_ref() };
         self.lookup_many(py, ids, &wanted, durability, stream)
+    }
+
+    /// Reads rows into an array, for `warpkeep.torch`: the statuses, of which none is refused. Rows that are not found stay as they are.
+    fn _read<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.read_many(py, ids, out)
     }
 
     /// Stores many values, whether the keys are there or not.
@@ -387,12 +435,14 @@ impl Table {
 
     /// Short texts that programs keep with the table.
     #[getter]
-    fn attributes(&self) -> std::collections::BTreeMap<String, String> {
-        self.table.attributes()
+    fn attributes(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<String, String>> {
+        self.check_process(py)?;
+        Ok(py.detach(|| self.table.attributes()))
     }
 
     /// Sets an attribute, or removes it with None.
     fn set_attribute(&self, py: Python<'_>, name: &str, value: Option<&str>) -> PyResult<()> {
+        self.check_process(py)?;
         py.detach(|| self.table.set_attribute(name, value)).or_raise(py)
     }
 

@@ -6,17 +6,22 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 import warpkeep as wk
 
 # The same cases in every run; WARPKEEP_EXPLORE=full tries more of them.
 FULL = os.environ.get("WARPKEEP_EXPLORE") == "full"
-hypothesis.settings.register_profile(
-    "warpkeep", derandomize=True, deadline=None, database=None, max_examples=300 if FULL else 15
-)
-hypothesis.settings.load_profile("warpkeep")
+try:
+    import hypothesis
+except ImportError:
+    # Only test_oracle.py needs it.
+    pass
+else:
+    hypothesis.settings.register_profile(
+        "warpkeep", derandomize=True, deadline=None, database=None, max_examples=300 if FULL else 15
+    )
+    hypothesis.settings.load_profile("warpkeep")
 
 
 @pytest.fixture

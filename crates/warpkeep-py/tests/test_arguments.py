@@ -194,11 +194,85 @@ def test_capsules_are_given_back(rows: wk.Table) -> None:
         def __dlpack__(self) -> object:
             return self.array.__dlpack__()
 
+    def fail(ids: object) -> None:
+        with pytest.raises(ValueError, match="3 values"):
+            rows.put(ids, ROWS[:3])
+
     use: Callable[[object], object]
-    for use in (rows.lookup, lambda ids: pytest.raises(ValueError, rows.put, ids, ROWS[:3])):
+    for use in (rows.lookup, fail):
         array = owner()
         watch = weakref.ref(array)
         use(Tensor(array))
         del array
         gc.collect()
         assert watch() is None
+
+
+class Versioned:
+    """An array that is known by a capsule with a version, as the newer libraries make them."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: object) -> object:
+        assert options == {"max_version": (1, 0)}
+        return self.array.__dlpack__(max_version=(1, 0))
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="SKIPPED: NumPy before 2.1 has no capsules with versions")
+def test_read_only_arrays_of_other_libraries(rows: wk.Table) -> None:
+    ids, values = IDS.copy(), ROWS.copy()
+    for array in (ids, values):
+        array.flags.writeable = False
+    # To be read, they are as good as others.
+    rows.put(Versioned(ids), Versioned(values))
+    out, found = np.zeros((4, 4), np.float32), np.zeros(4, np.uint8)
+    rows.lookup(Versioned(ids), out=Versioned(out), found=Versioned(found))
+    assert (out == 1).all() and found.tolist() == [1] * 4
+    out.flags.writeable = found.flags.writeable = False
+    rows.delete(ids)
+    for name, answers in (("out", {"out": Versioned(out)}), ("found", {"found": Versioned(found)})):
+        with pytest.raises(ValueError, match=f"{name}: is read-only; give a copy"):
+            rows.lookup(ids, **answers)
+    assert (out == 1).all() and found.tolist() == [1] * 4
+
+
+def test_libraries_whose_arrays_never_change(rows: wk.Table) -> None:
+    """JAX gives capsules that look as if its arrays could be written to."""
+
+    class ArrayImpl:
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_: object) -> object:
+            return self.array.__dlpack__()
+
+    ArrayImpl.__module__ = "jaxlib._jax"
+    assert rows.put(ArrayImpl(IDS), ArrayImpl(ROWS)).tolist() == [wk.Status.CREATED] * 4
+    out = np.zeros((4, 4), np.float32)
+    with pytest.raises(ValueError, match="out: a ArrayImpl never changes; give a NumPy array"):
+        rows.lookup(ArrayImpl(IDS), out=ArrayImpl(out))
+    assert (out == 0).all()
+    got, found = rows.lookup(ArrayImpl(IDS))
+    assert isinstance(got, np.ndarray) and isinstance(found, np.ndarray) and (got == 1).all()
+
+
+def test_arrays_of_jax(rows: wk.Table) -> None:
+    jax = pytest.importorskip("jax", reason="SKIPPED: no JAX")
+    jax.config.update("jax_enable_x64", True)
+    cpu = jax.devices("cpu")[0]
+    ids, values = jax.device_put(IDS, cpu), jax.device_put(2 * ROWS, cpu)
+    assert (rows.put(ids, values) == wk.Status.CREATED).all()
+    got, found = rows.lookup(ids)
+    # NumPy arrays, which JAX takes.
+    assert isinstance(got, np.ndarray) and found.all() and bool((jax.numpy.asarray(got) == values).all())
+    with pytest.raises(ValueError, match="never changes"):
+        rows.lookup(ids, out=jax.numpy.zeros((4, 4), jax.numpy.float32))
+    out = np.zeros((4, 4), np.float32)
+    assert rows.lookup(ids, out=out)[0] is out and (out == 2).all()

@@ -6,6 +6,7 @@ import bisect
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -366,6 +367,38 @@ def test_samples(device: str, options: dict[str, object]) -> None:
         assert same.nodes.tolist() == nodes.tolist() and same.col.tolist() == col.tolist()
 
 
+@pytest.mark.skipif(not has_simulator(), reason="SKIPPED: no simulator was built")
+def test_samples_in_device_memory() -> None:
+    """Of seeds in device memory: the sample of the same seeds in host memory."""
+    graph, _ = sampled_graph("sim")
+    host, times = np.array([3, 1, 3, 7], np.uint32), np.array([40, 10, 25, 90], np.int64)
+    seeds, there = graph.to_device(host), graph.to_device(times)
+    calls: list[dict[str, Any]] = [{}, {"replace": True, "seed": 5}, {"pick": "weighted"}, {"times": True}, {"times": True, "pick": "last", "strict": True}]
+    for call in calls:
+        given = {"times": there} if "times" in call else {}
+        one = graph.sample(seeds, [2, 3], **{**call, **given})
+        other = graph.sample(host, [2, 3], **{**call, **({"times": times} if given else {})})
+        for name in ("nodes", "seeds", "row", "col", "batch", "ids", "times"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert (ours is None) == (theirs is None), name
+            if ours is not None:
+                assert isinstance(ours, wk.DeviceArray) and ours.numpy().tolist() == theirs.tolist(), name
+        assert one.nodes_per_hop == other.nodes_per_hop and one.edges_per_hop == other.edges_per_hop
+        assert len(one.row) > 0
+    none = graph.sample(graph.to_device(host[:0]), [2])
+    assert len(none.nodes) == 0 and none.row.numpy().tolist() == []
+    with pytest.raises(TypeError, match="uint32"):
+        graph.sample(graph.to_device(host.astype(np.int64)), [2])
+    with pytest.raises(wk.SpecError, match="3 were given and 4"):
+        graph.sample(seeds, [2], times=graph.to_device(times[:3]))
+    with pytest.raises(ValueError, match="one memory"):
+        graph.sample(seeds, [2], times=times)
+    with pytest.raises(ValueError, match="no times"):
+        wk.Graph(device="sim").sample(seeds, [2], times=there)
+    with pytest.raises(ValueError, match=r"seeds.numpy\(\)"):
+        wk.Graph().sample(seeds, [2])
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_files_of_graphs(tmp_path: Path, device: str) -> None:
     graph = wk.Graph(device, undirected=True, times=True)
@@ -451,7 +484,9 @@ def test_bad_arguments_of_graphs() -> None:
 
 
 def test_without_pytorch_geometric(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    # The second may be there already, from another test.
+    for module in ("torch_geometric", "torch_geometric.data", "torch_geometric.sampler"):
+        monkeypatch.setitem(sys.modules, module, None)
     sys.modules.pop("warpkeep.pyg", None)
     vars(wk).pop("pyg", None)
     with pytest.raises(ImportError, match="pip install torch torch_geometric"):

@@ -89,3 +89,45 @@ def test_bad_arguments() -> None:
     with pytest.raises(wk.DeviceError):
         wk.HashMap(device="cuda:99")
     assert len(map) == 0
+
+
+@pytest.mark.skipif(not has_simulator(), reason="SKIPPED: no simulator was built")
+def test_arrays_in_device_memory() -> None:
+    map = wk.HashMap(device="sim")
+    keys, values = map.to_device(np.array([7, 8, 7], np.uint64)), map.to_device(np.array([1, 2, 3], np.int64))
+    assert keys.device == "sim" and map.insert(keys, values).tolist() == [True, True, False]
+    assert map.put(keys, values, how="add").tolist() == [False] * 3
+    more = map.to_device(np.array([8, 9, 7], np.int64))
+    got, found = map.find(more)
+    assert isinstance(got, wk.DeviceArray) and got.dtype == np.uint64
+    assert got.numpy().tolist() == [4, 0, 5] and found.tolist() == [True, False, True]
+    assert map.contains(more).tolist() == [True, False, True]
+    # What it gives is as good as what it was given.
+    assert map.put(more, got).tolist() == [False, True, False]
+    assert map.erase(more).tolist() == [True, True, True] and len(map) == 0
+    none = map.to_device(np.zeros(0, np.uint64))
+    assert map.insert(none, none).tolist() == [] and map.find(none)[0].numpy().tolist() == []
+    # Many, so that the map grows.
+    many = np.arange(20_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    there = map.to_device(many)
+    assert map.insert(there, there).all() and len(map) == 20_000
+    assert (map.find(there)[0].numpy() == many).all()
+
+
+@pytest.mark.skipif(not has_simulator(), reason="SKIPPED: no simulator was built")
+def test_device_arrays_that_do_not_go_together() -> None:
+    map, host = wk.HashMap(device="sim"), np.arange(4, dtype=np.uint64)
+    keys = map.to_device(host)
+    with pytest.raises(ValueError, match="one memory"):
+        map.insert(keys, host)
+    with pytest.raises(ValueError, match=r"values.numpy\(\)"):
+        map.insert(host, keys)
+    with pytest.raises(TypeError, match="uint64 of shape"):
+        map.find(map.to_device(np.zeros(4, np.float32)))
+    with pytest.raises(TypeError, match="uint64 of shape"):
+        map.insert(keys, map.to_device(host[:3]))
+    with pytest.raises(TypeError, match="memory of the host"):
+        wk.HashMap().to_device(host)
+    with pytest.raises(ValueError, match=r"keys.numpy\(\)"):
+        wk.HashMap().find(keys)
+    assert not hasattr(keys, "__cuda_array_interface__") and len(map) == 0

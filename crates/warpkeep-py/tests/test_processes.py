@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import warpkeep as wk
+from conftest import has_simulator
 
 
 def in_child(work: object) -> str:
@@ -38,6 +39,16 @@ def in_child(work: object) -> str:
     return answer
 
 
+class OnAGpu:
+    """An array of a library that raises what PyTorch raises in a child."""
+
+    def __dlpack__(self, **options: object) -> object:
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    def __dlpack_device__(self) -> object:
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+
 def test_fork(tmp_path: Path) -> None:
     store = wk.open(tmp_path / "s")
     table = store.table("t", value=wk.row("f32", 4))
@@ -52,6 +63,12 @@ def test_fork(tmp_path: Path) -> None:
         lambda: len(table),
         lambda: list(table),
         lambda: list(scan),
+        lambda: table.attributes,
+        lambda: table.set_attribute("name", "text"),
+        lambda: table.write_count,
+        lambda: table.stat(),
+        lambda: store.metrics(),
+        lambda: store.to_device(ids),
         lambda: store.flush(),
         lambda: store.checkpoint(),
         lambda: store.tables(),
@@ -61,6 +78,19 @@ def test_fork(tmp_path: Path) -> None:
     ):
         answer = in_child(work)
         assert answer.startswith("ForkError") and "spawn" in answer, answer
+
+    # A library that uses CUDA fails in a child if an array is only asked where it is.
+    array = OnAGpu()
+    for work in (
+        lambda: table.lookup(array),
+        lambda: table.put(array, array),
+        lambda: table.delete(array),
+        lambda: table.swap(array, array, array),
+        lambda: table.fetch_add(array, array),
+        lambda: table._read(array, array),
+    ):
+        answer = in_child(work)
+        assert answer.startswith("ForkError"), answer
 
     def leave() -> None:
         with store:
@@ -73,6 +103,28 @@ def test_fork(tmp_path: Path) -> None:
     table.put(ids, rows * 3)
     store.close()
     assert wk.verify(tmp_path / "s")["sound"]
+
+
+@pytest.mark.skipif(not has_simulator(), reason="SKIPPED: no simulator was built")
+def test_fork_with_a_device(tmp_path: Path) -> None:
+    store = wk.open(tmp_path / "s", device="sim")
+    table = store.table("t", value=wk.row("f32", 4))
+    ids, rows = store.to_device(np.arange(10, dtype=np.uint64)), store.to_device(np.ones((10, 4), np.float32))
+    table.put(ids, rows)
+    map = wk.HashMap(device="sim")
+    for work in (
+        lambda: ids.numpy(),
+        lambda: store.to_device(np.zeros(3)),
+        lambda: table.lookup(ids),
+        lambda: table.put(ids, rows),
+        lambda: table[1],
+        lambda: len(map),
+        lambda: map.find(OnAGpu()),
+    ):
+        answer = in_child(work)
+        assert answer.startswith("ForkError"), answer
+    assert (table.lookup(ids)[0].numpy() == 1).all()
+    store.close()
 
 
 def test_fork_while_a_thread_writes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,28 @@ def test_bad_arguments_of_open(tmp_path: Path) -> None:
     with pytest.raises(wk.Error, match="not a Warpkeep image"):
         wk.open(tmp_path / "damaged")
     assert [name for name, _ in wk.devices()][:2] == ["cpu", "sim"]
+
+
+def test_checkpoints_that_the_program_takes(tmp_path: Path) -> None:
+    """A log that is long enough for a checkpoint, with and without automatic ones."""
+    ids, rows = np.arange(4096, dtype=np.uint64), np.ones((4096, 256), np.float32)
+    for word, expected in (("automatic", True), ("manual", False)):
+        with wk.open(tmp_path / word, checkpoints=word) as store:  # type: ignore[arg-type]
+            table = store.table("t", value=wk.row("f32", 256), capacity=4096)
+            for _ in range(18):
+                table.put(ids, rows)
+            log = store.stat()["status"]["log"]
+            end = time.monotonic() + (20 if expected else 0.3)
+            while not log["checkpoints"] and time.monotonic() < end:
+                time.sleep(0.01)
+                log = store.stat()["status"]["log"]
+            assert (log["checkpoints"] > 0) == expected, log
+            before = log["checkpoints"]
+            store.checkpoint()
+            assert store.stat()["status"]["log"]["checkpoints"] > before
+    with pytest.raises(ValueError, match="'manual'"):
+        wk.open(tmp_path / "bad", checkpoints="never")  # type: ignore[arg-type]
+    assert not (tmp_path / "bad").exists()
 
 
 def test_attributes_that_contradict_the_table(tmp_path: Path) -> None:

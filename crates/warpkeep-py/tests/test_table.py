@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import warpkeep as wk
+from warpkeep._native import time_lookups
 
 
 def test_a_table_is_a_mapping(rows: wk.Table) -> None:
@@ -77,6 +80,34 @@ def test_answers_into_the_callers_arrays(rows: wk.Table) -> None:
     assert given is versions and versions[0] > 0 and versions[1] == 0
     assert (rows.lookup(ids, versions=True)[2] == versions).all()
     assert len(rows.lookup(ids, versions=False)) == 2
+
+
+def test_a_lookup_that_fails_leaves_flags(store: wk.Store, tmp_path: Path) -> None:
+    """The caller's flags are flags, and rows that were not read are filled, also if the call raises."""
+    table = store.table("checked", value=wk.row("f32", 64), check_gets=True)
+    ids, values = np.arange(10, dtype=np.uint64), np.full((10, 64), 1.2345e10, np.float32)
+    table.put(ids, values)
+    # One byte of one row.
+    with (tmp_path / "store" / "image").open("r+b") as file, mmap.mmap(file.fileno(), 0) as image:
+        place = image.find(values[0].tobytes())
+        image[place] ^= 1
+    out, found = np.full((10, 64), 7, np.float32), np.ones(10, bool)
+    with pytest.raises(wk.BatchError, match="corrupt") as raised:
+        table.lookup(ids, out=out, found=found)
+    damaged = raised.value.index
+    assert raised.value.statuses[damaged] == wk.Status.CORRUPT
+    assert set(found.view(np.uint8).tolist()) == {0, 1} and found.sum() == 9 and not found[damaged]
+    assert (out[damaged] == 0).all() and (out[found] == values[found]).all()
+
+    # A fill that is no number leaves everything as it was.
+    out, found = np.full((10, 64), 7, np.float32), np.ones(10, bool)
+    with pytest.raises((TypeError, ValueError)):
+        table.lookup(ids, out=out, found=found, fill="nothing")
+    assert (out == 7).all() and found.view(np.uint8).tolist() == [1] * 10
+    # So do arrays that share memory.
+    with pytest.raises(ValueError, match="share memory"):
+        table.lookup(ids, out=out, found=out.view(bool).reshape(-1)[:10])
+    assert (out == 7).all()
 
 
 def test_empty_batches(rows: wk.Table) -> None:
@@ -260,3 +291,45 @@ def test_specs() -> None:
         wk.row("f32", 0)
     with pytest.raises(ValueError, match="limits"):
         wk.row("f64", 1 << 20)
+
+
+def test_writes_are_counted(store: wk.Store, rows: wk.Table) -> None:
+    """The count stays the same as long as the rows do; it is that of the table, not of a handle."""
+    ids, values = np.arange(3, dtype=np.uint64), np.ones((3, 4), np.float32)
+    counts = [rows.write_count]
+    other = store["rows"]
+
+    def changed() -> bool:
+        counts.append(rows.write_count)
+        assert rows.write_count == other.write_count
+        return counts[-1] != counts[-2]
+
+    writes: list[Callable[[], object]] = [
+        lambda: rows.put(ids, values),
+        lambda: other.add(ids, values),
+        lambda: rows.put(ids, values, durability="power", atomic=True),
+        lambda: rows.__setitem__(7, values[0]),
+        lambda: other.__delitem__(7),
+        lambda: rows.delete(ids[:1]),
+    ]
+    reads: list[Callable[[], object]] = [lambda: rows.lookup(ids), lambda: rows.get(7), lambda: list(rows.scan()), lambda: store.table("u", value=wk.u64).put(ids, ids)]
+    for write in writes:
+        write()
+        assert changed()
+        for read in reads:
+            read()
+            assert not changed()
+    assert counts[-1] is not None
+
+
+def test_times_of_the_library(rows: wk.Table) -> None:
+    ids, out = np.arange(5, dtype=np.uint64), np.zeros((5, 4), np.float32)
+    rows.put(ids, np.arange(20, dtype=np.float32).reshape(5, 4))
+    times = time_lookups(rows, ids, out, 3)
+    assert len(times) == 3 and all(0 < each < 1 for each in times) and np.array_equal(out, rows.lookup(ids)[0])
+    with pytest.raises(TypeError, match="float64"):
+        time_lookups(rows, ids, out.astype(np.float64), 1)
+    with pytest.raises(ValueError, match="4 rows for 5 ids"):
+        time_lookups(rows, ids, out[:4], 1)
+    with pytest.raises(ValueError, match="share memory"):
+        time_lookups(rows, out.reshape(-1).view(np.uint64)[:5], out, 1)

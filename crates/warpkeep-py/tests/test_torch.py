@@ -1,4 +1,4 @@
-"""Embeddings of PyTorch. Without PyTorch the tests are skipped."""
+"""Embeddings of PyTorch; test_training.py compares them with PyTorch's own on every device. Without PyTorch the tests are skipped."""
 
 from __future__ import annotations
 
@@ -48,41 +48,6 @@ def test_tensors_in_and_out(rows: wk.Table) -> None:
 def embedding(store: wk.Store, optimizer: Any, dim: int = 8, name: str = "items", **options: Any) -> wkt.Embedding:
     table = wkt.create_table(store, name, dim=dim, optimizer=optimizer)
     return wkt.Embedding(table, dim=dim, optimizer=optimizer, **options)
-
-
-def reference(kind: str, weights: Any) -> tuple[Any, Any]:
-    """The same with PyTorch's own modules, whose table is dense."""
-    sparse = kind in ("sgd", "adam")
-    dense = torch.nn.Embedding.from_pretrained(weights.clone(), freeze=False, sparse=sparse)
-    made = {
-        "sgd": lambda: torch.optim.SGD(dense.parameters(), lr=0.1),
-        "adagrad": lambda: torch.optim.Adagrad(dense.parameters(), lr=0.1),
-        "adam": lambda: torch.optim.SparseAdam(dense.parameters(), lr=0.1),
-    }
-    return dense, made[kind]()
-
-
-@pytest.mark.parametrize("kind", ["sgd", "adagrad", "adam"])
-def test_training_is_that_of_pytorch(store: wk.Store, kind: str) -> None:
-    optimizer = {"sgd": wkt.SGD(lr=0.1), "adagrad": wkt.Adagrad(lr=0.1), "adam": wkt.Adam(lr=0.1)}[kind]
-    ours = embedding(store, optimizer, init="normal:0.5", seed=3)
-    everything = torch.arange(50)
-    ours.eval()
-    theirs, their_optimizer = reference(kind, ours(everything))
-    ours.train()
-    torch.manual_seed(1)
-    for number in range(1, 11):
-        # Ids that occur several times, and two calls in a step.
-        first, second, target = torch.randint(0, 50, (6, 4)), torch.randint(0, 50, (9,)), torch.randn(6, 4, 8)
-        for module in (ours, theirs):
-            loss = ((module(first) - target) ** 2).sum() + (module(second) ** 3).sum()
-            loss.backward()
-        assert wkt.step(ours, number)
-        their_optimizer.step()
-        their_optimizer.zero_grad()
-    ours.eval()
-    assert torch.allclose(ours(everything), theirs.weight.detach(), atol=1e-5)
-    assert ours.rows.step_number == 10
 
 
 def test_rowwise_adagrad(store: wk.Store) -> None:
@@ -331,9 +296,10 @@ def test_kill_in_a_training_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")
-def test_compile(store: wk.Store) -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile(store: wk.Store, backend: str) -> None:
     ours = embedding(store, wkt.SGD(lr=1.0), init="normal:1", padding_idx=0)
-    compiled = torch.compile(lambda ids: (ours(ids) * 2).sum(), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(lambda ids: (ours(ids) * 2).sum(), fullgraph=True, backend=backend)
     ids = torch.tensor([1, 1, 2, 0])
     before, _ = ours.rows.gather(torch.tensor([1, 2]))
     before = before.clone()
@@ -343,6 +309,64 @@ def test_compile(store: wk.Store) -> None:
     ours.rows.step()
     after, _ = ours.rows.gather(torch.tensor([1, 2]))
     assert torch.allclose(before - after, torch.tensor([[4.0], [2.0]]).expand(2, 8))
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")
+def test_compiled_steps_read_their_rows_once(store: wk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = embedding(store, wkt.SGD(lr=1.0), padding_idx=0)
+    compiled = torch.compile(lambda ids: ours(ids).sum(), fullgraph=True, backend="aot_eager")
+    ids, reads = torch.tensor([3, 3, 9, 0]), []
+    gather = wkt.Rows._gather
+    monkeypatch.setattr(wkt.Rows, "_gather", lambda rows, ids: reads.append(len(ids)) or gather(rows, ids))
+    for number in range(1, 4):
+        compiled(ids).backward()
+        assert wkt.step(ours, number) and reads == [2] * number
+    assert ours.rows.gather(torch.tensor([3, 9]))[0][:, 0].tolist() == [-6, -3]
+    # Two passes before their gradients: the step reads what both have touched.
+    losses = [compiled(torch.tensor([3, 5])), compiled(torch.tensor([9, 5]))]
+    for loss in losses:
+        loss.backward()
+    assert wkt.step(ours)
+    assert ours.rows.gather(torch.tensor([3, 5, 9]))[0][:, 0].tolist() == [-7, -2, -4]
+    assert len(ours.rows.table) == 4
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_compiled_bags(store: wk.Store, mode: str) -> None:
+    """The answers and the gradients of a bag that is not compiled."""
+    rows = [embedding(store, wkt.SGD(lr=1.0), init="normal:1", name=name).rows for name in ("one", "other")]
+    bags = [wkt.EmbeddingBag(each, mode=mode) for each in rows]
+    compiled = torch.compile(bags[0], fullgraph=True, backend="aot_eager")
+    flat, offsets = torch.tensor([1, 2, 2, 9, 29, 1]), torch.tensor([0, 3, 3, 6])
+    calls: list[tuple[Any, ...]] = [(flat.reshape(3, 2),), (flat, offsets), (flat, torch.tensor([0]))]
+    if mode == "sum":
+        calls += [(flat, offsets, torch.rand(6)), (flat.reshape(2, 3), None, torch.rand(2, 3))]
+    for call in calls:
+        found, expected = compiled(*call), bags[1](*call)
+        assert torch.allclose(found, expected, atol=1e-6)
+        for each in (found, expected):
+            (each**2).sum().backward()
+        for each in bags:
+            assert wkt.step(each)
+        ids = torch.arange(30)
+        assert torch.allclose(rows[0].gather(ids)[0], rows[1].gather(ids)[0], atol=1e-5)
+
+
+def test_node_numbers_as_tensors() -> None:
+    """Numbers of 32 bits and of 64, without a change of their bits."""
+    from warpkeep._tensors import narrowed, widened
+
+    nodes = torch.tensor([0, 5, 2**31 - 1, 2**31, 2**32 - 2])
+    narrow = narrowed(nodes)
+    assert narrow.dtype == torch.int32 and narrow.numpy().view(np.uint32).tolist() == nodes.tolist()
+    assert torch.equal(widened(narrow), nodes) and len(narrowed(nodes[:0])) == 0
+    assert narrowed(nodes[:3].int()).tolist() == [0, 5, 2**31 - 1]
+    for wrong in (-1, 2**32 - 1, 2**40):
+        with pytest.raises(ValueError, match=f"{wrong}; nodes are numbers"):
+            narrowed(torch.tensor([3, wrong]))
+    with pytest.raises(TypeError, match="long"):
+        narrowed(torch.tensor([1.0]))
 
 
 @dataclasses.dataclass
@@ -378,7 +402,11 @@ def sampler_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         output = StubOutput if request.param == "stub" else OldStubOutput
         module = types.ModuleType("torch_geometric.sampler")
         vars(module).update(BaseSampler=type("BaseSampler", (), {}), NodeSamplerInput=StubInput, SamplerOutput=output)
-        monkeypatch.setitem(sys.modules, "torch_geometric", types.ModuleType("torch_geometric"))
+        parent, data = types.ModuleType("torch_geometric"), types.ModuleType("torch_geometric.data")
+        vars(data).update(FeatureStore=type("FeatureStore", (), {}), GraphStore=type("GraphStore", (), {}))
+        vars(parent).update(data=data, sampler=module)
+        monkeypatch.setitem(sys.modules, "torch_geometric", parent)
+        monkeypatch.setitem(sys.modules, "torch_geometric.data", data)
         monkeypatch.setitem(sys.modules, "torch_geometric.sampler", module)
     sys.modules.pop("warpkeep.pyg", None)
     vars(wk).pop("pyg", None)

@@ -42,6 +42,9 @@ from ._native import (
     HashMap,
     OrderedMap,
     OrderedSnapshot,
+    SlabMap,
+    SlabMultiMap,
+    SlabSet,
     Spec,
     Store,
     Table,
@@ -87,6 +90,31 @@ class Status(enum.IntEnum):
     INDETERMINATE = 0x51
 
 
+class SlabOp(enum.IntEnum):
+    """What a request of `SlabMap.apply` does."""
+
+    SEARCH = 0
+    INSERT = 1
+    REPLACE = 2
+    DELETE = 3
+
+
+class SlabStatus(enum.IntEnum):
+    """What a request of `SlabMap.apply` came to."""
+
+    INSERTED = 1
+    """Stored, and the key was not there."""
+    UPDATED = 2
+    """Stored in the place of another value, which is the answer's."""
+    FOUND = 3
+    REMOVED = 4
+    PRESENT = 5
+    """Not stored: the key is there, with the value of the answer."""
+    ABSENT = 6
+    FULL = 7
+    """Not stored: there is no memory for more slabs."""
+
+
 def load_parquet(
     files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     table: Table,
@@ -102,8 +130,8 @@ def load_parquet(
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when they are used: they need PyTorch, PyTorch Geometric and pyarrow.
-    if name in ("arrow", "pyg", "torch"):
+    # Imported when they are used: they need other packages.
+    if name in ("arrow", "dynamicemb", "pyg", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
@@ -128,6 +156,11 @@ __all__ = [
     "OrderedMap",
     "OrderedSnapshot",
     "ReadOnlyError",
+    "SlabMap",
+    "SlabMultiMap",
+    "SlabOp",
+    "SlabSet",
+    "SlabStatus",
     "Spec",
     "SpecError",
     "Status",

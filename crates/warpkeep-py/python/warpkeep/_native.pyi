@@ -36,10 +36,13 @@ class Spec:
 
 @final
 class DeviceArray:
-    """An array in the memory of a store's device."""
+    """An array in the memory of the device of a store or a container."""
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy in host memory."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where it lies, for libraries that use memory of CUDA in place: `torch.as_tensor(array, device="cuda")`."""
     @property
     def shape(self) -> list[int]: ...
     @property
@@ -103,6 +106,8 @@ class Graph:
         seed: int = 0,
     ) -> GraphSample:
         """Samples the neighbourhood of seeds, a hop for each fan-out. With `times`, one for each seed, no edge is later than the time of its seed."""
+    def to_device(self, array: _Array) -> DeviceArray:
+        """A copy of an array in the memory of the graph's device."""
     def save(self, path: _Path) -> None:
         """Writes all edges to a file."""
     @property
@@ -135,27 +140,30 @@ class GraphCsr:
 
 @final
 class GraphSample:
-    """The nodes and edges that were found from some seeds. Nodes are renumbered in the order in which they were found, the seeds first."""
+    """The nodes and edges that were found from some seeds. Nodes are renumbered in the order in which they were found, the seeds first.
+
+    NumPy arrays of int64; of a sample of seeds in device memory, tensors of int64 or arrays of this package of uint32 there.
+    """
 
     @property
-    def nodes(self) -> npt.NDArray[np.int64]:
+    def nodes(self) -> Any:
         """The node of each new number."""
     @property
-    def seeds(self) -> npt.NDArray[np.int64]:
+    def seeds(self) -> Any:
         """The new number of each seed."""
     @property
-    def row(self) -> npt.NDArray[np.int64]:
+    def row(self) -> Any:
         """For each edge the new number of its source."""
     @property
-    def col(self) -> npt.NDArray[np.int64]:
+    def col(self) -> Any:
         """For each edge the new number of its target."""
     @property
-    def batch(self) -> npt.NDArray[np.int64] | None:
+    def batch(self) -> Any:
         """The position of the seed that each node was found from, if seeds have times; None otherwise, where seeds share nodes."""
     @property
-    def ids(self) -> npt.NDArray[np.int64] | None: ...
+    def ids(self) -> Any: ...
     @property
-    def times(self) -> npt.NDArray[np.int64] | None: ...
+    def times(self) -> Any: ...
     @property
     def nodes_per_hop(self) -> list[int]:
         """How many nodes the seeds are, and how many each hop found."""
@@ -165,23 +173,27 @@ class GraphSample:
 
 @final
 class HashMap:
-    """A map from 64-bit keys to 64-bit values, in the memory of the host or of a device; not a table of a store."""
+    """A map from 64-bit keys to 64-bit values, in the memory of the host or of a device; not a table of a store.
+
+    Keys and values of a call lie both in host memory, and then the answers are NumPy arrays, or both in that of the map's device: arrays of
+    `to_device`, and tensors of PyTorch and CuPy, whose answers are tensors there.
+    """
 
     def __new__(cls, capacity: int = 0, *, device: str = "cpu", seed: int | None = None) -> HashMap: ...
     @staticmethod
     def load(path: _Path, *, device: str = "cpu") -> HashMap:
         """The map of a file that `save` wrote."""
-    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+    def insert(self, keys: _Array, values: _Array) -> Any:
         """Adds keys; which of them are new. A key that is there keeps its value."""
     def put(
         self, keys: _Array, values: _Array, *, how: Literal["replace", "add", "min", "max"] = "replace"
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Any:
         """Adds keys, or changes the values of those that are there; which of them are new."""
-    def find(self, keys: _Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    def find(self, keys: _Array) -> tuple[Any, Any]:
         """The values of keys, 0 where there is none, and which keys were found."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> Any:
         """Which keys are there."""
-    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def erase(self, keys: _Array) -> Any:
         """Removes keys; which of them were there."""
     def items(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """All keys and their values, in no order."""
@@ -189,6 +201,8 @@ class HashMap:
         """Removes all keys."""
     def save(self, path: _Path) -> None:
         """Writes all keys and values to a file."""
+    def to_device(self, array: _Array) -> DeviceArray:
+        """A copy of an array in the memory of the map's device."""
     @property
     def device(self) -> str: ...
     def __len__(self) -> int: ...
@@ -294,6 +308,125 @@ class OrderedSnapshot:
     def __contains__(self, key: int, /) -> bool: ...
 
 @final
+class SlabMap:
+    """A map from keys to values of 32 or 64 bits whose batches mix requests: the slab hash; not a table of a store."""
+
+    def __new__(
+        cls, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu", capacity: int = 0, slab_bytes: int = 0, seed: int | None = None,
+        most_slabs: int | None = None, most_buckets: int | None = None
+    ) -> SlabMap: ...
+    @staticmethod
+    def load(
+        path: _Path, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu", slab_bytes: int = 0, seed: int | None = None
+    ) -> SlabMap:
+        """The map of a file that `save` wrote, with the types that the saved one had."""
+    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+        """Adds keys; which of them are new. A key that is there keeps its value."""
+    def put(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+        """Adds keys, or replaces the values of those that are there; which of them are new."""
+    def find(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The values of keys, 0 where there is none, and which keys were found."""
+    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Removes keys; which of them were there."""
+    def apply(self, kinds: _Array, keys: _Array, values: _Array | None = None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
+        """Runs requests of any kinds, named by `SlabOp`, at the same time: a `SlabStatus` for each, and the value that its key had before, or 0."""
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys and their values, in no order."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def reserve(self, items: int) -> None:
+        """Makes room for `items` items in all, so that no batch grows the table before."""
+    def flush(self) -> None:
+        """Packs all chains, which removes the places of erased keys. Needs no memory."""
+    def clear(self) -> None:
+        """Removes everything."""
+    def save(self, path: _Path) -> None:
+        """Writes everything to a file."""
+    @property
+    def device(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
+class SlabSet:
+    """A set of keys of 32 or 64 bits: the slab hash without values; not a table of a store."""
+
+    def __new__(
+        cls, key: _Dtype | None = None, *, device: str = "cpu", capacity: int = 0, slab_bytes: int = 0, seed: int | None = None,
+        most_slabs: int | None = None, most_buckets: int | None = None
+    ) -> SlabSet: ...
+    @staticmethod
+    def load(
+        path: _Path, key: _Dtype | None = None, *, device: str = "cpu", slab_bytes: int = 0, seed: int | None = None
+    ) -> SlabSet:
+        """The set of a file that `save` wrote, with the types that the saved one had."""
+    def insert(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Adds keys; which of them are new."""
+    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Removes keys; which of them were there."""
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys, in no order."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def reserve(self, items: int) -> None:
+        """Makes room for `items` items in all, so that no batch grows the table before."""
+    def flush(self) -> None:
+        """Packs all chains, which removes the places of erased keys. Needs no memory."""
+    def clear(self) -> None:
+        """Removes everything."""
+    def save(self, path: _Path) -> None:
+        """Writes everything to a file."""
+    @property
+    def device(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
+class SlabMultiMap:
+    """A map from each key to any number of values: the slab hash with duplicates; not a table of a store."""
+
+    def __new__(
+        cls, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu", capacity: int = 0, slab_bytes: int = 0, seed: int | None = None,
+        most_slabs: int | None = None, most_buckets: int | None = None
+    ) -> SlabMultiMap: ...
+    @staticmethod
+    def load(
+        path: _Path, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu", slab_bytes: int = 0, seed: int | None = None
+    ) -> SlabMultiMap:
+        """The multimap of a file that `save` wrote, with the types that the saved one had."""
+    def insert(self, keys: _Array, values: _Array) -> None:
+        """Adds pairs. The values of a key keep the order of the batches in which they came."""
+    def find(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The first value of each key, 0 where there is none, and which keys were found."""
+    def find_all(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """All values of each key, in their order, and offsets: those of key `i` are `values[offsets[i]:offsets[i + 1]]`."""
+    def count(self, keys: _Array) -> npt.NDArray[np.int64]:
+        """How many values each key has."""
+    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Removes the first pair of each key; which keys had one."""
+    def erase_all(self, keys: _Array) -> npt.NDArray[np.int64]:
+        """Removes all pairs of each key; how many there were."""
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys and their values. The values of a key are in their order."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def reserve(self, items: int) -> None:
+        """Makes room for `items` items in all, so that no batch grows the table before."""
+    def flush(self) -> None:
+        """Packs all chains, which removes the places of erased keys. Needs no memory."""
+    def clear(self) -> None:
+        """Removes everything."""
+    def save(self, path: _Path) -> None:
+        """Writes everything to a file."""
+    @property
+    def device(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
 class Scan:
     """All items of a table, in arrays."""
 
@@ -327,6 +460,9 @@ class Table:
     @property
     def store_path(self) -> Path:
         """Where its store is."""
+    @property
+    def write_count(self) -> int | None:
+        """How many writes this process has done to the table; None while one is under way. As long as the number stays the same, so do the rows."""
     @property
     def read_only(self) -> bool:
         """Whether its store was opened to be read only."""
@@ -367,6 +503,11 @@ class Table:
 
         Rows of keys that are not there are filled with `fill`, 0 by default; None leaves them as they are.
         """
+    @property
+    def _step_lock(self) -> Any:
+        """The lock of those who read rows, change and put them. All handles of the table have the same one."""
+    def _read(self, ids: _Array, out: _Array) -> Any:
+        """Reads rows into an array: the statuses, of which none is refused. Rows that are not found stay as they are."""
     def put(
         self,
         ids: _Array,
@@ -505,6 +646,12 @@ class Store:
     def __exit__(self, *_exception: Any) -> None: ...
     def __reduce__(self) -> Any: ...
 
+def check_statuses(statuses: _Array) -> None:
+    """Raises BatchError if there is an error among the statuses of gets."""
+
+def time_lookups(table: Table, ids: _Array, out: _Array, rounds: int) -> list[float]:
+    """The seconds that each of `rounds` lookups takes in the library, without Python: for benchmarks."""
+
 def open(
     path: _Path,
     *,
@@ -518,13 +665,17 @@ def open(
     check_items: bool = False,
     abandon_image: bool = False,
     adopt_copy: bool = False,
+    device_values: float | int | None = None,
+    checkpoints: Literal["automatic", "manual"] = "automatic",
 ) -> Store:
     """Opens the store in a directory, or creates it.
 
     device: "cpu", "cuda:0" or another GPU, or "sim", a simulator for tests. A GPU needs the image on tmpfs or hugetlbfs.
     image: where the image lies; by default in the directory.
     log: False for a store that offers durability "process" only.
+    device_values: the most requested values that a GPU keeps in its memory: a float is a share of a table's values, an integer bytes for each table.
     durability: for writes that do not name one.
+    checkpoints: "manual" for those alone that `Store.checkpoint` takes; until then the log grows.
     """
 
 def verify(path: _Path, *, image: _Path | None = None) -> dict[str, Any]:

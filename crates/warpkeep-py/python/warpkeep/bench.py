@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import warpkeep as wk
+from warpkeep._native import time_lookups
 
 _SEED = 1
 
@@ -53,6 +55,53 @@ def calls(table: wk.Table, rows: int, width: int, seconds: float) -> Iterator[tu
     yield "put, 1024", median(lambda: table.put(ids, values), seconds), 1024
     yield "add, 1024", median(lambda: table.add(ids, values), seconds), 1024
     yield "put durable to power loss, 1024", median(lambda: table.put(ids, values, durability="power"), seconds), 1024
+
+
+def beside_rust(table: wk.Table, rows: int, width: int, seconds: float) -> Iterator[tuple[int, float, float]]:
+    """Ids a call, microseconds of the call from Python, and of the same in the library. They take turns, so that both see the same machine."""
+    chance = np.random.default_rng(_SEED)
+    for batch in (1, 64, 1024, 65_536):
+        batch = min(batch, rows)
+        ids = chance.integers(0, rows, batch).astype(np.uint64)
+        out, found = np.empty((batch, width), np.float32), np.empty(batch, bool)
+        ours: list[float] = []
+        theirs: list[float] = []
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(ours) < 3:
+            ours.append(median(lambda: table.lookup(ids, out=out, found=found), seconds / 20))
+            theirs.append(float(np.median(time_lookups(table, ids, out, max(5, int(seconds * 5e4 / ours[-1]))))) * 1e6)
+        yield batch, float(np.median(ours)), float(np.median(theirs))
+
+
+def beside_checkpoints(store: wk.Store, table: wk.Table, rows: int, width: int, seconds: float) -> tuple[list[float], list[float], list[float]]:
+    """Seconds of puts of 1,024 rows alone, of such puts while a checkpoint is under way, and of the checkpoints."""
+    chance = np.random.default_rng(_SEED)
+    values = np.ones((1024, width), np.float32)
+    alone: list[float] = []
+    beside: list[float] = []
+    checkpoints: list[float] = []
+
+    def put(times: list[float]) -> None:
+        ids = chance.integers(0, rows, 1024).astype(np.uint64)
+        begun = time.perf_counter()
+        table.put(ids, values)
+        times.append(time.perf_counter() - begun)
+
+    def checkpoint() -> None:
+        begun = time.perf_counter()
+        store.checkpoint()
+        checkpoints.append(time.perf_counter() - begun)
+
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or not checkpoints:
+        for _ in range(200):
+            put(alone)
+        thread = threading.Thread(target=checkpoint)
+        thread.start()
+        while thread.is_alive():
+            put(beside)
+        thread.join()
+    return alone, beside, checkpoints
 
 
 def others(home: Path, values: Any, batch: int) -> Iterator[tuple[str, Callable[[Any], Any]]]:
@@ -117,6 +166,14 @@ def main() -> None:
         ours = median(lambda: table.lookup(ids), given.seconds)
         for what, each, count in calls(table, given.rows, given.width, given.seconds):
             print(f"  {what:44} {each:12.2f} us {count / each:10.3f} M rows/s")
+        print("lookup into arrays, from Python and in the library")
+        for batch, from_python, in_library in beside_rust(table, given.rows, given.width, given.seconds):
+            print(f"  {batch:6} ids {from_python:12.2f} us {in_library:12.2f} us {in_library / from_python:8.2f} of the library's rate")
+        alone, beside, checkpoints = beside_checkpoints(store, table, given.rows, given.width, 4 * given.seconds)
+        print(f"put of 1024 rows, {len(checkpoints)} checkpoints of {np.median(checkpoints) * 1e3:.1f} ms")
+        for what, times in (("alone", alone), ("beside a checkpoint", beside)):
+            p50, p99 = np.percentile(times, [50, 99]) * 1e6
+            print(f"  {what:24} {len(times):8} puts, p50 {p50:10.1f} us, p99 {p99:10.1f} us")
         print(f"lookup of {given.batch} rows into one new array")
         print(f"  {'warpkeep':44} {ours:12.2f} us")
         for what, lookup in others(Path(name), values, given.batch):

@@ -20,6 +20,7 @@ from ._init import Init, initial_rows
 from ._modules import Embedding, EmbeddingBag, step
 from ._optimizers import SGD, Adagrad, Adam, Optimizer, RowwiseAdagrad
 from ._rows import Rows, create_table
+from ._sharded import ShardedEmbedding, load_shards, owner_of
 
 __all__ = [
     "SGD",
@@ -31,7 +32,10 @@ __all__ = [
     "Optimizer",
     "Rows",
     "RowwiseAdagrad",
+    "ShardedEmbedding",
     "create_table",
     "initial_rows",
+    "load_shards",
+    "owner_of",
     "step",
 ]

@@ -37,15 +37,16 @@ class _Module(torch.nn.Module):
                 raise ValueError("give dim and optimizer, or Rows that another module has")
             self.rows = Rows(table, dim, optimizer, init, seed, durability)
         self.padding_idx = padding_idx
-        # For compiled code.
+        # Autograd follows a function that has an input which needs a gradient. The number is for compiled code.
         self.number, self.anchor = register(self), torch.zeros((), requires_grad=True)
+        # The number of the last forward pass of compiled code, and the rows that it has read.
+        self.last_reading: tuple[int, Any] | None = None
 
-    def _unique(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The weights of the ids that occur, and for each id which of them is its own."""
-        self.rows.check_ids(ids)
-        unique, inverse = torch.unique(ids, return_inverse=True)
-        record = self.training and torch.is_grad_enabled()
-        return self.rows.weights(unique, record), inverse
+    def _unique(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The ids that occur, for each id which of them it is, and an anchor: if it needs a gradient, those of the rows are noted."""
+        self.rows.check_type(ids)
+        unique, places = torch.unique(ids, return_inverse=True)
+        return unique, places, self.anchor if self.training else self.anchor.detach()
 
     def get_extra_state(self) -> dict[str, Any]:
         """The state of the module: the name of its rows. The store is the checkpoint."""
@@ -75,13 +76,14 @@ class Embedding(_Module):
         if gathered is not None and torch.compiler.is_compiling():
             return gathered(self, ids)
         if self.padding_idx is None:
-            weights, inverse = self._unique(ids)
-            return torch.nn.functional.embedding(inverse, weights)
+            unique, places, anchor = self._unique(ids)
+            return self.rows.taken(unique, places, anchor)
         # Rows of padding are zeros that no step changes.
         there = ids != self.padding_idx
-        weights, inverse = self._unique(ids[there])
+        unique, places, anchor = self._unique(ids[there])
+        weights = self.rows.taken(unique, places, anchor)
         found = weights.new_zeros(*ids.shape, self.rows.dim)
-        found[there] = torch.nn.functional.embedding(inverse, weights)
+        found[there] = weights
         return found
 
 
@@ -101,15 +103,40 @@ class EmbeddingBag(_Module):
     ) -> torch.Tensor:
         if (ids.dim() == 2) == (offsets is not None):
             raise ValueError("give ids of shape (bags, length), or of one dimension with offsets")
+        if gathered is not None and torch.compiler.is_compiling():
+            return self._compiled(gathered(self, ids), offsets, per_sample_weights)
         if offsets is not None:
             offsets = offsets.to(torch.int64)
-        weights, inverse = self._unique(ids)
+        unique, places, anchor = self._unique(ids)
+        weights = self.rows.whole(unique, anchor)
         if len(weights) == 0:
             # PyTorch takes no empty table.
             weights = weights.new_zeros(1, self.rows.dim)
+        elif per_sample_weights is not None and per_sample_weights.requires_grad:
+            # PyTorch keeps the rows for the gradient of these weights, and a step changes them in place.
+            weights = weights.clone()
         return torch.nn.functional.embedding_bag(
-            inverse, weights, offsets, mode=self.mode, per_sample_weights=per_sample_weights
+            places, weights, offsets, mode=self.mode, per_sample_weights=per_sample_weights
         )
+
+
+    def _compiled(self, found: torch.Tensor, offsets: torch.Tensor | None, shares: torch.Tensor | None) -> torch.Tensor:
+        """Sums or means of rows of which each id has its own, in operations that compiled code takes into one kernel."""
+        if shares is not None:
+            if self.mode != "sum":
+                raise ValueError("per_sample_weights are for mode='sum'; leave them out, or choose it")
+            found = found * shares.unsqueeze(-1)
+        if offsets is None:
+            return found.sum(dim=1) if self.mode == "sum" or found.shape[1] == 0 else found.mean(dim=1)
+        # The bag of each row: how many bags begin at it or before, less one.
+        starts = torch.zeros(len(found) + 1, dtype=torch.int64, device=found.device)
+        starts = starts.index_add(0, offsets.to(torch.int64), torch.ones_like(offsets, dtype=torch.int64))
+        bags = starts.cumsum(0)[:-1] - 1
+        sums = found.new_zeros(len(offsets), found.shape[1]).index_add(0, bags, found)
+        if self.mode == "sum":
+            return sums
+        counts = torch.zeros(len(offsets), device=found.device).index_add(0, bags, torch.ones(len(found), device=found.device))
+        return sums / counts.clamp(min=1).unsqueeze(-1)
 
 
 def step(model: torch.nn.Module, number: int | None = None) -> bool:

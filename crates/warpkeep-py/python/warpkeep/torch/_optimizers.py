@@ -76,8 +76,11 @@ class RowwiseAdagrad(Optimizer):
         return 1
 
     def update(self, weights: torch.Tensor, state: torch.Tensor, gradients: torch.Tensor, number: int) -> None:
-        state.add_(gradients.square().mean(dim=1, keepdim=True))
-        weights.addcdiv_(gradients, state.sqrt().add_(self.eps).expand_as(gradients), value=-self.lr)
+        # The sum of squares in one pass: the squares themselves are not stored.
+        length = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
+        state.addcmul_(length, length, value=1 / gradients.shape[1])
+        # One factor for a row, so that each weight is multiplied, not divided.
+        weights.addcmul_(gradients, state.sqrt().add_(self.eps).reciprocal_(), value=-self.lr)
 
 
 class Adam(Optimizer):
