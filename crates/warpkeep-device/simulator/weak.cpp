@@ -28,6 +28,7 @@ bool WeakMemory::covers(const Lane& lane, u32 block, u32 thread, Stage ordered) 
 
 u32 WeakMemory::overlay(u32 block, u32 thread, u64 address, u32 bytes, Stage stage, u8* out) const {
     u32 covered = 0;
+    if (lines_.of(address) == 0) return covered;
     for (const Pending& store : pending_) {
         if (store.stage != stage || !store.touches(address, bytes)) continue;
         if (stage <= OfBlock && store.block != block) continue;
@@ -83,7 +84,7 @@ void WeakMemory::write(const Lane& lane, Region& region, u64 address, u32 bytes,
 }
 
 bool WeakMemory::read_at(const Lane& lane, const Region& region, u64 address, u32 bytes, Scope scope, u8* out) {
-    push(stage_of(scope), [&](const Pending& store) {
+    if (lines_.of(address) != 0) push(stage_of(scope), [&](const Pending& store) {
         bool sees = store.stage == OfLane ? store.is_of(lane) : store.stage != OfBlock || store.block == lane.block;
         return sees && store.touches(address, bytes);
     });
@@ -132,7 +133,11 @@ void WeakMemory::drift() {
 
 void WeakMemory::block_ended(u32 block) {
     auto gone = [&](const Pending& store) { return store.block == block && store.region->kind == Memory::Shared; };
-    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), gone), pending_.end());
+    auto left = std::remove_if(pending_.begin(), pending_.end(), gone);
+    if (left == pending_.end()) return;
+    pending_.erase(left, pending_.end());
+    lines_.clear();
+    for (const Pending& store : pending_) lines_.add(store.address);
 }
 
 void WeakMemory::settle() {
@@ -149,6 +154,7 @@ void WeakMemory::lose() {
         }
     }
     pending_.clear();
+    lines_.clear();
     unfenced_.clear();
 }
 
@@ -156,10 +162,12 @@ void WeakMemory::add(const Lane& lane, Region& region, u64 address, u32 bytes, c
     Pending store{&region, address, now_, epoch_, at, bytes, lane.block, lane.thread, stage, OfLane, {}};
     std::memcpy(store.value, value, bytes);
     pending_.push_back(store);
+    lines_.add(address);
 }
 
 // The earliest store that must move before this one; itself if there is none.
 std::size_t WeakMemory::first_in_the_way(std::size_t which) const {
+    if (lines_.of(pending_[which].address) == 1) return which;
     for (std::size_t i = 0; i < which; i++) {
         const Pending& before = pending_[i];
         const Pending& store = pending_[which];
@@ -186,6 +194,7 @@ void WeakMemory::advance(std::size_t which) {
         pending_.push_back(store);
         return;
     }
+    lines_.remove(store.address);
     std::memcpy(memory_at(store.address), store.value, store.bytes);
     store.region->note_written(store.address, store.bytes);
     if (store.region->kind == Memory::Image) arrive(store, now_);

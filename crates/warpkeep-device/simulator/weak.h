@@ -9,6 +9,7 @@
 //    block's stores behind a block fence, the device's behind a device fence;
 //  - loads are carried out in order; a weak one may give what was there before (stale.h), others give what is there.
 #pragma once
+#include <array>
 #include <vector>
 
 #include "lane.h"
@@ -72,6 +73,20 @@ class WeakMemory {
         Stage ordered;
     };
 
+    // How many stores are on their way to each line of 16 bytes, which no access crosses. Lines share a count by their lowest bits, so a count of 0 means
+    // that there are none.
+    class LineCounts {
+      public:
+        u32 of(u64 address) const { return counts_[address / 16 % kLines]; }
+        void add(u64 address) { counts_[address / 16 % kLines]++; }
+        void remove(u64 address) { counts_[address / 16 % kLines]--; }
+        void clear() { counts_.fill(0); }
+
+      private:
+        static constexpr u32 kLines = 1024;
+        std::array<u32, kLines> counts_{};
+    };
+
     static Stage stage_of(Scope scope) { return (Stage)((u32)scope + 1); }
     static Stage last_stage(const Region& region);
     // Whether a fence by `lane` must carry a store of this owner that has been ordered so far.
@@ -99,6 +114,7 @@ class WeakMemory {
     u64 epoch_ = 0;
     // Within each stage in the order of arrival there.
     std::vector<Pending> pending_;
+    LineCounts lines_;
     std::vector<Unfenced> unfenced_;
 };
 

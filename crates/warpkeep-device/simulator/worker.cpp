@@ -106,28 +106,22 @@ void Worker::run_seeded() {
 
 // Any lane that can run, each as likely as the other warps' lanes let it; null if a block is stuck.
 Lane* Worker::pick() {
-    u32 candidates = 0;
+    candidates_.clear();
     for (auto& block : resident_) {
-        u32 before = candidates;
+        std::size_t before = candidates_.size();
         for (auto& warp : block->warps) {
             warp->spent = 0;
-            candidates += warp->runnable() != 0;
+            if (warp->runnable() != 0) candidates_.push_back(warp.get());
         }
-        if (candidates == before) {
+        if (candidates_.size() == before) {
             report_stuck(*block);
             return nullptr;
         }
     }
-    u32 chosen = replay_->rng().below(candidates);
-    for (auto& block : resident_) {
-        for (auto& warp : block->warps) {
-            u32 runnable = warp->runnable();
-            if (runnable == 0 || chosen-- != 0) continue;
-            for (u32 skip = replay_->rng().below(popc(runnable)); skip > 0; skip--) runnable &= runnable - 1;
-            return &warp->lanes[__builtin_ctz(runnable)];
-        }
-    }
-    return nullptr;
+    Warp& warp = *candidates_[replay_->rng().below((u32)candidates_.size())];
+    u32 runnable = warp.runnable();
+    for (u32 skip = replay_->rng().below(popc(runnable)); skip > 0; skip--) runnable &= runnable - 1;
+    return &warp.lanes[__builtin_ctz(runnable)];
 }
 
 bool Worker::start_block() {
@@ -156,16 +150,21 @@ bool Worker::start_block() {
     block->live = threads;
     block->at_barrier = 0;
     SharedMemory& shared = block->shared;
+    // The block that had this memory before has written as much as it used, and nothing behind that.
+    u32 used_before = shared.used;
     shared.declared.clear();
     shared.dynamic = launch_.grid.shared_bytes;
     shared.used = (shared.dynamic + 15) & ~15u;
     shared.region.base = reinterpret_cast<u64>(shared.bytes.get());
     shared.region.size = SharedMemory::kLimit;
     shared.region.kind = Memory::Shared;
-    if (turn_ == 0) {
-        shared.region.known.assign(SharedMemory::kLimit, 0);
+    std::vector<u8>& known = shared.region.known;
+    if (turn_ == 0 && known.empty()) {
+        known.assign(SharedMemory::kLimit, 0);
+    } else if (turn_ == 0) {
+        std::fill_n(known.begin(), used_before, (u8)0);
     } else {
-        shared.region.known.clear();
+        known.clear();
     }
     for (u32 w = 0; w < warps; w++) {
         u32 lanes = threads - w * kWarp < kWarp ? threads - w * kWarp : kWarp;

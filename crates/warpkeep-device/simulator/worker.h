@@ -71,6 +71,8 @@ class Worker {
     u64 switches_ = 0;
     u64 lane_steps_ = 0;
     std::vector<std::unique_ptr<Block>> resident_;
+    // Warps with lanes that can run; kept for its memory.
+    std::vector<Warp*> candidates_;
 };
 
 }  // namespace wk::sim
