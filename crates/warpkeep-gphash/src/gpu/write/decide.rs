@@ -362,8 +362,9 @@ impl<'e, P: Persist> WriteLock<'e, P> {
     ) -> Result<Option<Publisher>, TableError> {
         let (engine, count) = (self.engine, params.count);
         let form = StoreListForm::of(table.form, op, count, params.first_version, table.image().len());
-        // The device publishes batches of one chunk.
-        let form = form.filter(|_| profile.chunks(count, true) > 1);
+        // The device publishes batches of one chunk, and deletes, which store no records: the host took 1.3 times as long
+        // for 65,536 of those.
+        let form = form.filter(|_| writes_records(op) && profile.chunks(count, true) > 1);
         let threads = |form| Some((engine.fused.threads.publish_threads(profile.publish_by)?, form));
         let mut host = form.and_then(threads);
         if has_host_values && host.as_ref().is_none_or(|(_, form)| form.trailers().is_none()) {
