@@ -35,7 +35,8 @@ pub enum DeviceIndex {
 ///
 /// Those are the values of the most requested keys. Requests are counted until there have been four times as many
 /// gets as the table has items; then the values are loaded, in the background, and stay there, updated as items
-/// change, until gets find fewer of them than at first, or the table has grown by half: then counting starts again.
+/// change. Counting starts again when gets find fewer than three quarters of what they found at first, or when the table
+/// has grown by half.
 /// If the device's memory does not suffice there are fewer, or none.
 ///
 /// There are none by default: a device's memory is rarely the store's alone, and uniform gets gain little.
