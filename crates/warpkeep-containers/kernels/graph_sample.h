@@ -10,6 +10,8 @@ using namespace wk;
 
 // The target of an edge that there is not.
 constexpr u32 kNoVertex = ~0u;
+// No list has this place.
+constexpr u32 kNoPlace = ~0u;
 
 enum class Pick : u32 { Uniform = 0, Weighted = 1, Last = 2 };
 
@@ -25,7 +27,7 @@ struct Choose {
     u32* counts;
     // For each vertex where its edges begin in the columns, and one more. Null if each vertex has room for `most` edges, and those that it does not have are blank.
     const u32* begins;
-    // For each place the position of an edge in the list of its vertex, and the key that it was chosen by.
+    // For each place the position of an edge in the list of its vertex, and the key that it was chosen by or memory for choosing.
     u32* places;
     u64* keys;
     // The columns: numbers of vertices from `first_row` on, and the data of their edges. Null if they are not wanted.
@@ -227,37 +229,114 @@ WK_DEVICE void choose_some(const Choose& p) {
     else if (!p.begins) blank(p, to);
 }
 
-// Without replacement, of edges that are all candidates: Floyd's algorithm.
-WK_DEVICE u32 pick_some(u32* places, u32 degree, u32 most, const Random& random) {
+// A set of up to `most` places, in a hash table that half of is used at most. It takes eight bytes a place.
+struct PlaceSet {
+    u32* slots;
+    u64 count;
+
+    WK_DEVICE PlaceSet(u64* memory, u32 most) : slots((u32*)memory), count(2 * (u64)most) {
+        for (u64 at = 0; at < count; at++) store(slots + at, kNoPlace);
+    }
+
+    // False if the set has it.
+    WK_DEVICE bool insert(u32 place) const {
+        for (u64 at = reduce((u64)(place * 2654435769u) << 32, count);; at = at + 1 < count ? at + 1 : 0) {
+            u32 held = load(slots + at);
+            if (held == place) return false;
+            if (held != kNoPlace) continue;
+            store(slots + at, place);
+            return true;
+        }
+    }
+};
+
+// Without replacement, of edges that are all candidates: Floyd's algorithm. The keys are memory for the set of what was chosen.
+WK_DEVICE u32 pick_some(u32* places, u64* keys, u32 degree, u32 most, const Random& random) {
+    PlaceSet taken(keys, most);
     for (u32 i = 0; i < most; i++) {
         u32 last = degree - most + i, chosen = below(random.draw(i), last + 1);
-        for (u32 other = 0; other < i; other++) {
-            if (load(places + other) == chosen) {
-                chosen = last;
-                break;
-            }
+        if (!taken.insert(chosen)) {
+            chosen = last;
+            taken.insert(last);
         }
         store(places + i, chosen);
     }
     return most;
 }
 
+// A place and the key that it was chosen by. Of equal keys the smaller place comes first.
+struct Keyed {
+    u64 key;
+    u32 place;
+
+    WK_DEVICE bool is_after(const Keyed& other) const { return key != other.key ? key > other.key : place > other.place; }
+};
+
+// A heap: no place comes after its parent, and the children of place `i` are 2i + 1 and 2i + 2.
+struct Heap {
+    u64* keys;
+    u32* places;
+
+    WK_DEVICE Keyed at(u64 i) const { return Keyed{load(keys + i), load(places + i)}; }
+    WK_DEVICE void put(u64 i, const Keyed& held) const {
+        store(keys + i, held.key);
+        store(places + i, held.place);
+    }
+
+    // Adds one to the first `count`.
+    WK_DEVICE void push(u32 count, const Keyed& added) const {
+        u64 to = count;
+        while (to > 0) {
+            u64 parent = (to - 1) / 2;
+            Keyed held = at(parent);
+            if (!added.is_after(held)) break;
+            put(to, held);
+            to = parent;
+        }
+        put(to, added);
+    }
+
+    // Puts another one instead of the last in order, which is the first of the heap's `count`.
+    WK_DEVICE void replace_first(u32 count, const Keyed& added) const {
+        u64 to = 0;
+        for (u64 child = 1; child < count; child = 2 * to + 1) {
+            Keyed held = at(child);
+            if (child + 1 < count) {
+                Keyed other = at(child + 1);
+                if (other.is_after(held)) {
+                    held = other;
+                    child++;
+                }
+            }
+            if (!held.is_after(added)) break;
+            put(to, held);
+            to = child;
+        }
+        put(to, added);
+    }
+
+    // All of them in order; it is no heap then.
+    WK_DEVICE void sort(u32 count) const {
+        for (u32 left = count; left > 1; left--) {
+            Keyed first = at(0), last = at(left - 1);
+            replace_first(left - 1, last);
+            put(left - 1, first);
+        }
+    }
+};
+
 // Without replacement: the candidates with the smallest keys, in their order; of equal keys the first ones.
 WK_DEVICE u32 pick_smallest(const Candidates& list, u32* places, u64* keys, u32 most, const Random& random) {
+    Heap heap{keys, places};
     u32 count = 0;
     for (u32 at = 0; at < list.vertex.degree && most; at++) {
         double weight = list.weight(at);
         if (weight == 0) continue;
-        u64 key = list.key(at, weight, random);
-        if (count == most && key >= load(keys + most - 1)) continue;
-        u32 to = count < most ? count++ : most - 1;
-        for (; to > 0 && load(keys + to - 1) > key; to--) {
-            store(keys + to, load(keys + to - 1));
-            store(places + to, load(places + to - 1));
-        }
-        store(keys + to, key);
-        store(places + to, at);
+        Keyed next{list.key(at, weight, random), at};
+        if (count < most) heap.push(count++, next);
+        else if (heap.at(0).is_after(next)) heap.replace_first(count, next);
     }
+    heap.sort(count);
     return count;
 }
 
@@ -294,7 +373,7 @@ WK_DEVICE void stage(const Choose& p) {
     u32 *places = p.places + room, count, degree = list.vertex.degree;
     bool whole = takes_all(p, degree);
     if (whole) count = degree;
-    else if (p.takes_any()) count = pick_some(places, degree, p.most, random);
+    else if (p.takes_any()) count = pick_some(places, p.keys + room, degree, p.most, random);
     else if (p.replaces && p.pick != Pick::Last) count = pick_repeatedly(list, places, p.most, random);
     else count = pick_smallest(list, places, p.keys + room, p.most, random);
     if (p.counts) store(p.counts + i, count);

@@ -152,7 +152,7 @@ WK_DEVICE void orient_hubs(const Orient& p) {
         to = warp.shfl(to, 0) + popc(keeping & ((1u << lane()) - 1));
         if (keeps) store(p.targets + v.begin + to, target);
     }
-    sync_block();
+    if (!WK_FAULT_POINT("graph.hub")) sync_block();
     if (thread_index() != 0) return;
     u32 all = kept.load(0);
     store(p.lists + own, v.begin | (u64)all << 32);
@@ -226,7 +226,7 @@ WK_DEVICE void count_short(const Orient& p) {
     u32 begin = (u32)list, degree = (u32)(list >> 32);
     Table table{words, warp_in_block() * kWarpSlots, kWarpSlots};
     for (u32 at = lane(); at < kWarpSlots; at += kWarp) words.store(table.first + at, kEmpty);
-    warp.sync();
+    if (!WK_FAULT_POINT("graph.warp_table")) warp.sync();
     for (u32 at = lane(); at < degree; at += kWarp) table.insert(load(p.targets + begin + at));
     warp.sync();
     for (u32 base = 0; base < degree; base += kWarp) {

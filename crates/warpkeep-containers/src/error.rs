@@ -99,6 +99,16 @@ pub enum ContainerError {
         /// What edges do not have.
         what: &'static str,
     },
+    /// A sample whose options count from the times of seeds, of seeds that have none.
+    #[error(
+        "{call} was given seeds without times, and SampleOptions::{option} counts from the time of a seed; use sample_at or give DeviceSeeds::times, or leave the option out"
+    )]
+    NoSeedTimes {
+        /// The call.
+        call: &'static str,
+        /// The option.
+        option: &'static str,
+    },
     /// A call that samples one hop was given another number of fan-outs.
     #[error(
         "sample_neighbours_on samples one hop and {given} fan-outs were given; give one, or use sample_on"

@@ -21,6 +21,10 @@ mod algorithms;
 mod batches;
 #[path = "graph/container.rs"]
 mod container;
+#[path = "graph/growth.rs"]
+mod growth;
+#[path = "graph/incremental.rs"]
+mod incremental;
 #[path = "graph/lengths.rs"]
 mod lengths;
 #[path = "graph/lookups.rs"]
@@ -29,10 +33,14 @@ mod lookups;
 mod model;
 #[path = "graph/samples.rs"]
 mod samples;
+#[path = "graph/samples_on.rs"]
+mod samples_on;
 #[path = "graph/shapes.rs"]
 mod shapes;
 #[path = "graph/snapshots.rs"]
 mod snapshots;
+#[path = "graph/threads.rs"]
+mod threads;
 #[path = "graph/traps.rs"]
 mod traps;
 

@@ -8,7 +8,7 @@ use super::calls::TriangleChange;
 use super::columns::HostBatch;
 use super::csr::GraphCsr;
 use super::edge::{Edge, EdgeOpKind, EdgeStatus};
-use super::whole::Listed;
+use super::whole::{Listed, check_listed};
 use crate::ContainerError;
 
 /// A state that is read stays as it is: what changes the graph then works on a copy, which shares the lists that do not change.
@@ -159,7 +159,17 @@ impl CpuLists {
         vertices.iter().map(|vertex| self.list(*vertex).len() as u32).collect()
     }
 
-    pub(super) fn rows(&self, listed: Listed<'_>, options: &GraphOptions) -> GraphCsr {
+    /// Lists that are asked for may have as many edges as on a device. Those of all vertices take no more memory than the graph does.
+    pub(super) fn rows(
+        &self,
+        listed: Listed<'_>,
+        options: &GraphOptions,
+    ) -> Result<GraphCsr, ContainerError> {
+        if let Listed::Some(vertices) = listed {
+            check_listed("vertices of one call", vertices.len() as u64)?;
+            let degrees = vertices.iter().map(|vertex| self.list(*vertex).len() as u64);
+            check_listed("edges of one call", degrees.sum())?;
+        }
         let mut csr = GraphCsr { offsets: vec![0], ..GraphCsr::default() };
         let mut add = |vertex: u32| {
             for edge in self.list(vertex) {
@@ -180,7 +190,7 @@ impl CpuLists {
             Listed::All => (0..self.vertices).for_each(|vertex| add(vertex as u32)),
             Listed::Some(vertices) => vertices.iter().for_each(|vertex| add(*vertex)),
         }
-        csr
+        Ok(csr)
     }
 
     /// All edges, in ascending order.

@@ -1,9 +1,14 @@
 //! Which edges of a vertex are in a sample: what `kernels/graph_sample.h` computes, for the CPU form. Both use the same random numbers and the same arithmetic in the same
 //! order, so they choose the same edges.
 
+use std::collections::HashSet;
+
 use super::edge::Edge;
 use super::sample::{Hop, Pick, Picked, SampleOptions};
 use crate::hash_map::mix::mix;
+
+/// Up to this many places of one vertex are searched in their order.
+const SEARCHED: usize = 64;
 
 /// Random numbers that depend on the seed, the hop, the vertex's position in the hop and their own number alone.
 struct Random(u64);
@@ -133,10 +138,19 @@ fn some(degree: usize, most: usize, random: &Random) -> Vec<usize> {
         return (0..degree).collect();
     }
     let mut places = Vec::with_capacity(most);
+    let mut taken = (most > SEARCHED).then(|| HashSet::with_capacity(most));
     for number in 0..most {
         let last = degree - most + number;
         let chosen = random.below(number, last + 1);
-        places.push(if places.contains(&chosen) { last } else { chosen });
+        let is_taken = match &taken {
+            Some(taken) => taken.contains(&chosen),
+            None => places.contains(&chosen),
+        };
+        let place = if is_taken { last } else { chosen };
+        places.push(place);
+        if let Some(taken) = &mut taken {
+            taken.insert(place);
+        }
     }
     places
 }

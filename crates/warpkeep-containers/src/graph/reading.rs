@@ -78,7 +78,7 @@ impl Reading<'_> {
     pub(super) fn lists(&self, listed: Listed<'_>) -> Result<GraphCsr, ContainerError> {
         match &self.state {
             State::Device(graph, view) => graph.lists(listed, view),
-            State::Cpu(lists) => Ok(lists.rows(listed, self.options)),
+            State::Cpu(lists) => lists.rows(listed, self.options),
         }
     }
 

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use warpkeep_device::Stream;
 
 use super::Graph;
+use super::edge::Edge;
 use super::pick::pick;
 use super::reading::{Reading, State};
+use super::sample_choose::{check_places, check_room};
 use super::sample_columns::{DeviceNeighbours, DeviceSample, DeviceSeeds, check_data};
 use crate::ContainerError;
 
@@ -60,13 +62,13 @@ impl SampleOptions {
         Self { pick: Pick::Last, ..self }
     }
 
-    /// For [`Graph::sample_at`]: edges are not older than this, counted from the time of the seed.
+    /// For [`Graph::sample_at`]: edges are not older than this, counted from the time of the seed. Calls without times of seeds are refused then.
     #[must_use]
     pub fn window(self, window: u64) -> Self {
         Self { window: Some(window), ..self }
     }
 
-    /// For [`Graph::sample_at`]: edges are earlier than the time of the seed. By default they can have that time as well.
+    /// For [`Graph::sample_at`]: edges are earlier than the time of the seed. By default they can have that time as well. Calls without times of seeds are refused then.
     #[must_use]
     pub fn before(self) -> Self {
         Self { is_strict: true, ..self }
@@ -141,7 +143,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have.
+    /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have; [`ContainerError::NoSeedTimes`] if the options have a
+    /// [`window`](SampleOptions::window) or [`before`](SampleOptions::before); [`ContainerError::TooLarge`] if a hop could find 2^32 - 1 edges or more.
     pub fn sample(&self, seeds: &[u32], options: &SampleOptions) -> Result<GraphSample, ContainerError> {
         self.reading().sample(seeds, options)
     }
@@ -160,7 +163,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// [`ContainerError::WrongLength`] unless there is a time for each seed; [`ContainerError::NoEdgeData`] if the graph has no times.
+    /// [`ContainerError::WrongLength`] unless there is a time for each seed; [`ContainerError::NoEdgeData`] if the graph has no times; [`ContainerError::TooLarge`] as for
+    /// [`sample`](Self::sample).
     pub fn sample_at(
         &self,
         seeds: &[u32],
@@ -174,8 +178,8 @@ impl Graph {
     /// waits for it. The host only reads counts, once a hop. See [`DeviceSample`] for an example.
     ///
     /// # Errors
-    /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have; [`ContainerError::OnCpu`] if it is on the CPU; an error of the device
-    /// if a buffer is too short or memory is. The sample is empty then.
+    /// Those of [`sample`](Self::sample), if the seeds have no times, or [`sample_at`](Self::sample_at); [`ContainerError::OnCpu`] if the graph is on the CPU; an error of the
+    /// device if a buffer is too short or memory is. The sample is empty then.
     pub fn sample_on(
         &self,
         seeds: DeviceSeeds<'_>,
@@ -277,19 +281,21 @@ impl Reading<'_> {
             State::Device(graph, view) => graph.sample(seeds, times, options, view),
             State::Cpu(lists) => {
                 let data = (self.options.ids, self.options.times);
-                Ok(run(seeds, times, options, |hop| pick(hop, options, data, |vertex| lists.list(vertex))))
+                run(seeds, times, options, data, |vertex| lists.list(vertex))
             }
         }
     }
 }
 
-/// Runs all hops; `pick` chooses edges.
-fn run(
+/// Runs all hops on the CPU, with the same limits as on a device. `data` says whether ids and times are wanted.
+fn run<'a>(
     seeds: &[u32],
     times: Option<&[i64]>,
     options: &SampleOptions,
-    mut pick: impl FnMut(&Hop<'_>) -> Picked,
-) -> GraphSample {
+    data: (bool, bool),
+    list: impl Fn(u32) -> &'a [Edge] + Copy,
+) -> Result<GraphSample, ContainerError> {
+    check_places(seeds.len() as u64)?;
     let mut sample = GraphSample::default();
     let mut numbers = Numbers { is_disjoint: times.is_some(), numbers: HashMap::new() };
     for (position, seed) in seeds.iter().enumerate() {
@@ -300,10 +306,15 @@ fn run(
     let mut begin = 0;
     for (number, &most) in options.fanouts.iter().enumerate() {
         let frontier = sample.vertices[begin..].to_vec();
+        // A device begins the first hop before it knows that seeds are equal.
+        let known = if number == 0 { seeds.len() } else { sample.vertices.len() };
+        let degrees = frontier.iter().map(|vertex| list(*vertex).len());
+        check_room(options, most, (known, known - begin), degrees)?;
         let bounds = times.map(|times| {
             sample.batch[begin..].iter().map(|seed| options.bounds(times[*seed as usize])).unzip()
         });
-        let picked = pick(&Hop { number: number as u64, most, vertices: &frontier, bounds });
+        let hop = Hop { number: number as u64, most, vertices: &frontier, bounds };
+        let picked = pick(&hop, options, data, list);
         let (edges, found) = (sample.rows.len(), sample.vertices.len());
         let mut places = 0..picked.targets.len();
         for (at, count) in picked.counts.iter().enumerate() {
@@ -321,7 +332,7 @@ fn run(
         sample.vertices_per_hop.push((sample.vertices.len() - found) as u64);
         begin = found;
     }
-    sample
+    Ok(sample)
 }
 
 /// New numbers of vertices; seeds have their own if they have times.

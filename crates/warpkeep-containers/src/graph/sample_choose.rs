@@ -46,6 +46,28 @@ impl Way {
     }
 }
 
+/// Whether a hop has room for the whole fan-out of each vertex. Otherwise it has room for the edges that vertices have.
+fn is_bound(most: u32, repeats: bool) -> bool {
+    most <= FEW || repeats
+}
+
+/// For the CPU form, what a device checks of a hop: an error if the hop needs too many places, or the sample too many numbers of vertices. `found` vertices have numbers, and the hop
+/// chooses edges of the last `count` of them, which have these degrees.
+pub(super) fn check_room(
+    options: &SampleOptions,
+    most: u32,
+    (found, count): (usize, usize),
+    degrees: impl Iterator<Item = usize>,
+) -> Result<(), ContainerError> {
+    let repeats = options.replaces && options.pick != Pick::Last;
+    let places = match is_bound(most, repeats) {
+        true => (count as u64).saturating_mul(u64::from(most)),
+        false => degrees.map(|degree| (degree as u64).min(u64::from(most))).sum(),
+    };
+    check_places(places)?;
+    check_places(found as u64 + places).map(drop)
+}
+
 /// Checks the places of a hop.
 pub(super) fn check_places(given: u64) -> Result<usize, ContainerError> {
     match given > MOST_PLACES {
@@ -122,8 +144,7 @@ impl DeviceGraph {
         let room = scratch.room.reserve(&self.device, 4 * (count + 1))?;
         params.room = room.ptr();
         let all = params.count.saturating_mul(u64::from(params.most));
-        let is_bound = params.most <= FEW || (params.replaces != 0 && params.pick != Pick::Last as u32);
-        if is_bound {
+        if is_bound(params.most, params.replaces != 0 && params.pick != Pick::Last as u32) {
             let places = check_places(all)?;
             // SAFETY: this function's contract, and there is a count for each vertex and one more.
             unsafe { self.launch(&self.kernels.allot, params.count + 1, params, stream)? };

@@ -227,7 +227,7 @@ pub(super) struct SampleScratch {
     pub(super) sums: StagedBuffer,
 }
 
-/// An error if a sample needs data that edges do not have.
+/// An error if a sample needs data that edges or seeds do not have.
 pub(super) fn check_data(
     call: &'static str,
     has_times: bool,
@@ -240,6 +240,11 @@ pub(super) fn check_data(
     }
     if options.pick == Pick::Weighted && !graph.weights {
         return Err(ContainerError::NoEdgeData { call, what: "weights" });
+    }
+    // Without times every edge is a candidate, so these would be left out without a word.
+    let counted = if options.is_strict { Some("before") } else { options.window.map(|_| "window") };
+    if let (false, Some(option)) = (has_times, counted) {
+        return Err(ContainerError::NoSeedTimes { call, option });
     }
     Ok(())
 }

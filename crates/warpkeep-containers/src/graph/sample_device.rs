@@ -19,6 +19,8 @@ const TOTALS: usize = 4;
 const HOP: usize = 2;
 /// The smallest table has this many bits.
 const LEAST_BITS: u32 = 6;
+/// The largest one has this many.
+const MOST_BITS: u32 = 32;
 
 /// Seeds in device memory. The times are null if there are none.
 #[derive(Debug, Clone, Copy)]
@@ -342,9 +344,10 @@ impl<'a> Hops<'a> {
         }
     }
 
-    /// The bits of a table for this many vertices: two thirds of it are filled at most.
+    /// The bits of a table for this many vertices: two thirds of it are filled at most. Slots have numbers of 32 bits, and there are less vertices than that, so some slots of the largest
+    /// table stay empty as well.
     fn bits_for(room: usize) -> u32 {
-        (room + room / 2).next_power_of_two().ilog2().max(LEAST_BITS)
+        (room + room / 2).next_power_of_two().ilog2().clamp(LEAST_BITS, MOST_BITS)
     }
 
     /// An empty table for this many vertices.
@@ -440,5 +443,23 @@ impl<'a> Hops<'a> {
             table_bits: u64::from(bits),
             pads: u64::from(list.is_seeds),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::sample_choose::MOST_PLACES;
+
+    #[test]
+    fn slots_of_the_largest_table_have_numbers_of_32_bits() {
+        for room in [0, 1, 40, 1000, 1 << 20, 2_863_311_530] {
+            let slots = 1_usize << Hops::bits_for(room);
+            assert!(3 * room <= 2 * slots, "{room} vertices in {slots} slots");
+        }
+        for room in [2_863_311_532, 1 << 32, MOST_PLACES as usize, 64 * MOST_PLACES as usize] {
+            assert_eq!(Hops::bits_for(room), 32, "{room} vertices");
+        }
+        const { assert!(MOST_PLACES < 1 << MOST_BITS) };
     }
 }

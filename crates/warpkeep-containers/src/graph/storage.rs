@@ -111,18 +111,27 @@ impl Storage {
     }
 
     /// Room for the records of this many vertices, and for as many slots of the pool, and for what compaction needs
-    /// then. If there is too little memory for all of it, none is taken.
+    /// then. If there is too little memory for all of it, none is taken. Arrays of the pool may have grown if only their
+    /// rounding up, to what the device maps at once, made it too little; the next batches use that.
     pub(super) fn grow(&mut self, vertices: u64, slots: u64) -> Result<()> {
         self.check_memory(vertices, slots)?;
-        self.grow_spare(vertices, slots)?;
+        let spare = self.new_spare(vertices, slots)?;
+        // The window is there now and counts, and it is given back if the rest does not fit beside it.
+        if spare.is_some() {
+            self.check_memory(vertices, slots)?;
+        }
+        // Records of vertices that no batch made would never be used, so they come last.
+        self.grow_pool(slots)?;
         let bytes = RECORD * vertices as usize;
         if bytes > self.records.len() {
             self.records.grow_zeroed(bytes)?;
         }
-        self.grow_pool(slots)
+        self.spare = spare.or(self.spare.take());
+        Ok(())
     }
 
-    /// An error if the memory that growing takes is more than there is.
+    /// An error if the memory that records and pool take is more than there is. How much the device maps at once is not
+    /// counted.
     fn check_memory(&self, vertices: u64, slots: u64) -> Result<()> {
         let more = |bytes: u64, array: &GrowingBuffer| bytes.saturating_sub(array.backed() as u64);
         let pool: u64 = self.arrays().map(|(bytes, array)| more(bytes as u64 * slots, array)).sum();
@@ -141,16 +150,13 @@ impl Storage {
         Ok(())
     }
 
-    /// Compaction of a pool of this size has a window that needs no more memory.
-    fn grow_spare(&mut self, vertices: u64, slots: u64) -> Result<()> {
+    /// A window with which compaction of a pool of this size needs no more memory, unless there is one.
+    fn new_spare(&self, vertices: u64, slots: u64) -> Result<Option<Window>> {
         let slots = Window::spare_slots(slots);
-        if slots == 0 {
-            return Ok(());
+        if slots == 0 || self.spare.as_ref().is_some_and(|spare| spare.covers(vertices, slots)) {
+            return Ok(None);
         }
-        if self.spare.as_ref().is_none_or(|spare| !spare.covers(vertices, slots)) {
-            self.spare = Some(Window::spare(&self.device, vertices, slots)?);
-        }
-        Ok(())
+        Window::spare(&self.device, vertices, slots).map(Some)
     }
 
     fn grow_pool(&mut self, slots: u64) -> Result<()> {
@@ -206,4 +212,35 @@ pub(super) fn read_word(buffer: &Buffer, stream: &Stream) -> Result<u64> {
     let mut word = [0];
     buffer.read_on(0, &mut word, stream)?;
     Ok(word[0])
+}
+
+#[cfg(all(test, not(no_simulator)))]
+mod tests {
+    use warpkeep_device::Mode;
+
+    use super::*;
+
+    #[test]
+    fn refused_growth_takes_no_memory_for_records() {
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let options = GraphOptions::default().weights().ids().times();
+        let (mut refused, mut grown) = (0, 0);
+        for step in 0..160 {
+            let small = device.with_budget(step << 12);
+            let mut storage = Storage::new(&small, &options).unwrap();
+            // More records than a granule of the simulator holds.
+            match storage.grow(4097, 4) {
+                Ok(()) => grown += 1,
+                Err(error) => {
+                    assert!(is_short(&error), "{error}");
+                    assert_eq!((storage.records.len(), storage.records.backed()), (0, 0), "{step}");
+                    assert!(storage.spare.is_none(), "{step}");
+                    let pool: u64 = storage.arrays().map(|(_, array)| array.backed() as u64).sum();
+                    assert_eq!(small.allocated(), pool, "{step}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 20 && grown > 20, "{refused} refused, {grown} grown");
+    }
 }

@@ -24,6 +24,14 @@ pub(super) enum Listed<'a> {
     Some(&'a [u32]),
 }
 
+/// An error if there are more of them than a call can list.
+pub(super) fn check_listed(what: &'static str, given: u64) -> Result<(), ContainerError> {
+    match given > MOST_LISTED {
+        true => Err(ContainerError::TooLarge { what, given, most: MOST_LISTED }),
+        false => Ok(()),
+    }
+}
+
 impl DeviceGraph {
     pub(super) fn exists(&self, edges: &[(u32, u32)], view: &View) -> Result<Vec<bool>> {
         let workspace = self.workspaces.take(&self.device)?;
@@ -116,10 +124,7 @@ impl DeviceGraph {
             Listed::All => (view.vertices(), None),
             Listed::Some(vertices) => (vertices.len() as u64, Some(self.device.upload(vertices)?)),
         };
-        if count > MOST_LISTED {
-            let (what, given, most) = ("vertices of one call", count, MOST_LISTED);
-            return Err(ContainerError::TooLarge { what, given, most });
-        }
+        check_listed("vertices of one call", count)?;
         let begins = self.device.allocate(4 * (count as usize + 1))?;
         let total = self.device.allocate_zeroed(8)?;
         let null = DevicePtr::NULL;
@@ -151,10 +156,7 @@ impl DeviceGraph {
     ) -> Result<GraphCsr, ContainerError> {
         let mut lists = self.measure_lists(listed, view, stream)?;
         let (count, edges) = (lists.params.count as usize, lists.edges);
-        if edges > MOST_LISTED {
-            let (what, given, most) = ("edges of one call", edges, MOST_LISTED);
-            return Err(ContainerError::TooLarge { what, given, most });
-        }
+        check_listed("edges of one call", edges)?;
         self.sorter.exclusive_scan(&mut lists.begins, count + 1, stream)?;
         let mut offsets = vec![0_u32; count + 1];
         lists.begins.read_on(0, &mut offsets, stream)?;

@@ -1,7 +1,7 @@
 //! Graphs for which memory is short, and memory that is not theirs.
 
 use warpkeep_containers::{
-    ContainerError, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, Graph, GraphOptions, SampleOptions,
+    ContainerError, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, Graph, GraphOptions,
 };
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
@@ -119,39 +119,6 @@ fn a_full_device_takes_new_edges_when_old_ones_are_deleted() {
 }
 
 #[test]
-fn vertices_are_made_without_edges() {
-    let shape = Shape { undirected: true, ..Shape::default() };
-    for graph in [Graph::new(&device(), &shape.options()).unwrap(), Graph::on_cpu(&shape.options())] {
-        let mut model = Model::new(shape);
-        assert_eq!(graph.insert_vertices(0).unwrap(), 0..0);
-        assert_eq!(graph.insert_vertices(5).unwrap(), 0..5);
-        model.vertices = 5;
-        check_contents(&graph, &model).unwrap();
-        graph.insert_edges(&[Edge::new(2, 9)]).unwrap();
-        model.apply(EdgeOp::insert(Edge::new(2, 9)));
-        let before = graph.snapshot().unwrap();
-        assert_eq!(graph.insert_vertices(7000).unwrap(), 10..7010);
-        assert_eq!((before.vertex_count(), before.csr().unwrap().lists()), (10, 10));
-        model.vertices = 7010;
-        check_contents(&graph, &model).unwrap();
-        assert_eq!(graph.components().unwrap()[7009], 7009);
-        assert_eq!(graph.bfs(&[9]).unwrap()[7009], u32::MAX);
-        assert_eq!(graph.sample(&[7009], &SampleOptions::new(&[3])).unwrap().vertices, [7009]);
-        for count in [u64::from(u32::MAX), u64::MAX] {
-            let error = graph.insert_vertices(count).unwrap_err();
-            assert!(matches!(error, ContainerError::TooLarge { what: "vertices", .. }), "{error}");
-        }
-        check_contents(&graph, &model).unwrap();
-    }
-    // Without memory for their records there are none.
-    let small = Device::simulated(Mode::fast()).unwrap().with_budget(1 << 20);
-    let graph = Graph::new(&small, &GraphOptions::default()).unwrap();
-    let error = graph.insert_vertices(1 << 20).unwrap_err();
-    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
-    assert_eq!((graph.vertex_count(), graph.insert_vertices(100).unwrap()), (0, 0..100));
-}
-
-#[test]
 fn memory_of_another_device_is_refused() {
     let (device, other) = (device(), device());
     let graph = Graph::new(&device, &GraphOptions::default()).unwrap();
@@ -175,4 +142,13 @@ fn memory_of_another_device_is_refused() {
         assert!(foreign(error), "column {wrong}");
     }
     assert_eq!(graph.stats().edges, 0);
+}
+
+#[test]
+fn vertices_without_memory_for_their_records_are_refused() {
+    let small = Device::simulated(Mode::fast()).unwrap().with_budget(1 << 20);
+    let graph = Graph::new(&small, &GraphOptions::default()).unwrap();
+    let error = graph.insert_vertices(1 << 20).unwrap_err();
+    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+    assert_eq!((graph.vertex_count(), graph.insert_vertices(100).unwrap()), (0, 0..100));
 }

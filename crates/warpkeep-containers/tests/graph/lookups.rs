@@ -1,6 +1,6 @@
 //! Vertices without edges, the data of edges, and numbers that are used again while a snapshot holds their old edges.
 
-use warpkeep_containers::{Edge, EdgeOp, Graph};
+use warpkeep_containers::{ContainerError, Edge, EdgeOp, Graph, GraphOptions};
 use warpkeep_device::Device;
 use warpkeep_suites::device::Dice;
 
@@ -8,6 +8,7 @@ use crate::model::{Model, Shape, check_contents, random_op};
 
 tests_of! {
     edges_are_found_with_their_data,
+    lists_with_more_than_2_32_edges_are_refused_on_both_forms,
     numbers_of_deleted_vertices_are_used_again_beside_a_snapshot,
 }
 
@@ -72,5 +73,27 @@ pub(crate) fn numbers_of_deleted_vertices_are_used_again_beside_a_snapshot(devic
                 }
             }
         }
+    }
+}
+
+pub(crate) fn lists_with_more_than_2_32_edges_are_refused_on_both_forms(device: &Device) {
+    const DEGREE: u32 = 1 << 16;
+    let options = GraphOptions::default();
+    let edges: Vec<Edge> = (0..DEGREE).map(|i| Edge::new(7, i + 8)).collect();
+    for graph in [Graph::new(device, &options).unwrap(), Graph::on_cpu(&options)] {
+        graph.insert_edges(&edges).unwrap();
+        // Also those of a snapshot, and totals that 32 bits would show as a few.
+        let snapshot = graph.snapshot().unwrap();
+        for count in [DEGREE, DEGREE + 1] {
+            let asked = vec![7; count as usize];
+            for answer in [graph.neighbours(&asked), snapshot.neighbours(&asked)] {
+                let error = answer.unwrap_err();
+                let ContainerError::TooLarge { what, given, most } = error else { panic!("{error}") };
+                assert_eq!((what, given), ("edges of one call", u64::from(count) << 16));
+                assert_eq!(most, u64::from(u32::MAX));
+            }
+            assert_eq!(graph.degrees(&asked).unwrap(), vec![DEGREE; count as usize]);
+        }
+        assert_eq!(graph.neighbours(&[7; 3]).unwrap().offsets, [0, 1 << 16, 2 << 16, 3 << 16]);
     }
 }

@@ -22,7 +22,9 @@ mod batches;
 mod container;
 mod files;
 mod generators;
+mod growth;
 mod incremental;
+mod incremental_random;
 mod lengths;
 mod limits;
 mod lookups;
@@ -32,10 +34,12 @@ mod properties;
 mod readers;
 mod samples;
 mod samples_on;
+mod samples_on_random;
 mod samples_random;
 mod shapes;
 mod snapshots;
 mod snapshots_random;
+mod threads;
 mod traps;
 
 fn device() -> warpkeep_device::Device {

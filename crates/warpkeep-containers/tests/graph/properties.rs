@@ -189,35 +189,3 @@ fn rows_can_be_had_in_device_memory() {
     graph.csr_on(rows, &stream).unwrap();
     assert_eq!(targets.to_vec::<u32>().unwrap(), right.targets);
 }
-
-#[test]
-fn threads_see_whole_batches() {
-    let graph = Graph::new(&device(), &GraphOptions::default()).unwrap();
-    let (even, odd): (Vec<Edge>, Vec<Edge>) = (
-        (0..50).map(|i| Edge::new(0, 2 * i + 2)).collect(),
-        (0..50).map(|i| Edge::new(0, 2 * i + 1)).collect(),
-    );
-    graph.insert_edges(&even).unwrap();
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            for round in 0..30 {
-                let (gone, new) = if round % 2 == 0 { (&even, &odd) } else { (&odd, &even) };
-                let mut ops: Vec<EdgeOp> = gone.iter().map(|e| EdgeOp::delete(e.source, e.target)).collect();
-                ops.extend(new.iter().map(|edge| EdgeOp::insert(*edge)));
-                graph.apply(&ops).unwrap();
-            }
-        });
-        for _ in 0..2 {
-            threads.spawn(|| {
-                for _ in 0..60 {
-                    let list = graph.neighbours(&[0]).unwrap().targets;
-                    assert!(
-                        list.len() == 50 && list.iter().all(|target| target % 2 == list[0] % 2),
-                        "{list:?}"
-                    );
-                }
-            });
-        }
-    });
-    graph.verify().unwrap();
-}

@@ -1,6 +1,6 @@
 //! Neighbour sampling: what may be chosen, how often, and that the kernels and the CPU form choose the same.
 
-use warpkeep_containers::{Edge, Graph, GraphOptions, GraphSample, SampleOptions};
+use warpkeep_containers::{ContainerError, Edge, Graph, GraphOptions, GraphSample, SampleOptions};
 use warpkeep_device::Device;
 
 tests_of! {
@@ -10,6 +10,9 @@ tests_of! {
     an_empty_vertex_has_an_empty_sample,
     time_ties_are_broken_by_the_smaller_target,
     large_times_are_compared_exactly,
+    a_fan_out_of_all_takes_the_list_once,
+    with_replacement_a_short_list_has_as_many_edges_as_asked_for,
+    both_forms_refuse_what_has_too_many_places,
 }
 
 pub(crate) fn options() -> GraphOptions {
@@ -180,4 +183,88 @@ pub(crate) fn large_times_are_compared_exactly(device: &Device) {
     let graphs = both(device, &edges);
     let sample = agreed(&graphs, &[0], Some(&[large + 30]), &SampleOptions::new(&[2]).last());
     assert_eq!(sample.times, [large + 30, large + 29]);
+}
+
+/// Work of the square of the fan-out would pass the limit of the simulator's steps.
+pub(crate) fn a_fan_out_of_all_takes_the_list_once(device: &Device) {
+    const DEGREE: u32 = 20_000;
+    // Ascending times, some of them equal, and times in no order.
+    let edges = |source: u32| {
+        (0..DEGREE).map(move |i| {
+            let time = if source == 0 { i / 3 } else { i.wrapping_mul(2_654_435_761) % 5000 };
+            Edge::new(source, i + 2).time(i64::from(time)).weight((i % 7) as f32).id(u64::from(i))
+        })
+    };
+    let graphs = both(device, &(0..2).flat_map(edges).collect::<Vec<Edge>>());
+    for fanout in [u32::MAX, DEGREE - 1, 6000, 65] {
+        for (number, kind) in kinds(&[fanout], u64::from(fanout)).into_iter().enumerate() {
+            // With replacement each place takes the whole list.
+            if number == 1 || number == 3 {
+                continue;
+            }
+            let sample = agreed(&graphs, &[0, 1], None, &kind);
+            let candidates = if number == 2 { DEGREE - DEGREE.div_ceil(7) } else { DEGREE };
+            assert_eq!(sample.rows.len() as u32, 2 * candidates.min(fanout));
+            if number == 4 {
+                let (latest, _) = sample.ids.split_at(sample.ids.len() / 2);
+                // Of equal times the smaller target comes first.
+                let order = |id: &u64| (std::cmp::Reverse(id / 3), *id);
+                assert!(latest.is_sorted_by_key(order) && latest[0] == u64::from(DEGREE) - 2);
+            }
+            let sample = agreed(&graphs, &[0, 1], Some(&[4000, 4000]), &kind);
+            assert!(sample.times.iter().all(|time| *time <= 4000) && !sample.times.is_empty());
+        }
+    }
+}
+
+pub(crate) fn with_replacement_a_short_list_has_as_many_edges_as_asked_for(device: &Device) {
+    let edges: Vec<Edge> = (1..4).map(|target| Edge::new(0, target).time(1)).collect();
+    let graphs = both(device, &edges);
+    let kind = |weighted: bool| {
+        let kind = SampleOptions::new(&[40]).with_replacement().seed(3);
+        if weighted { kind.weighted() } else { kind }
+    };
+    for kind in [kind(false), kind(true)] {
+        for times in [None, Some(&[1_i64][..])] {
+            let sample = agreed(&graphs, &[0], times, &kind);
+            assert_eq!((sample.rows, sample.vertices.len()), (vec![0; 40], 4));
+            assert!(sample.cols.iter().all(|col| (1..4).contains(col)));
+        }
+        // As well for each vertex of several, and none for a vertex without edges.
+        assert_eq!(agreed(&graphs, &[0, 3, 0], Some(&[1, 1, 0]), &kind).edges_per_hop, [40]);
+    }
+}
+
+pub(crate) fn both_forms_refuse_what_has_too_many_places(device: &Device) {
+    let edges: Vec<Edge> = (0..40).map(|i| Edge::new(i % 2, i + 10).time(3)).collect();
+    let graphs = both(device, &edges);
+    let seeds = vec![0_u32; 1 << 16];
+    let times = vec![3_i64; 1 << 16];
+    let repeated = |fanouts: &[u32]| SampleOptions::new(fanouts).with_replacement();
+    for (count, kind, given) in [
+        (1, repeated(&[u32::MAX]), u64::from(u32::MAX)),
+        (1, repeated(&[u32::MAX]).weighted(), u64::from(u32::MAX)),
+        // Seeds that are equal have places of their own, also without times.
+        (3, repeated(&[1 << 31]), 3 << 31),
+        (1 << 16, repeated(&[1 << 16]), 1 << 32),
+        // The first hop finds few vertices, and the second one would find many edges.
+        (2, repeated(&[2, u32::MAX - 1]), 0),
+        // As many places as there can be, and no numbers for the vertices.
+        (1, repeated(&[u32::MAX - 1]), u64::from(u32::MAX)),
+    ] {
+        for (graph, with_times) in graphs.iter().flat_map(|graph| [(graph, false), (graph, true)]) {
+            let error = match with_times {
+                false => graph.sample(&seeds[..count], &kind).unwrap_err(),
+                true => graph.sample_at(&seeds[..count], &times[..count], &kind).unwrap_err(),
+            };
+            let ContainerError::TooLarge { what: "places of one hop", given: found, .. } = error else {
+                panic!("{error}")
+            };
+            assert!(found == given || given == 0, "{found} places, and not {given}");
+        }
+    }
+    // Without replacement there are no more places than edges.
+    let kind = SampleOptions::new(&[u32::MAX, u32::MAX]);
+    assert_eq!(agreed(&graphs, &[0, 1, 0], None, &kind).rows.len(), 40);
+    assert_eq!(agreed(&graphs, &[0, 1, 0], Some(&[3, 3, 3]), &kind).rows.len(), 60);
 }

@@ -1,19 +1,27 @@
 //! Samples, degrees and existence of edges in device memory, beside the CPU form.
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{
     ContainerError, DeviceNeighbours, DeviceSample, DeviceSeeds, Edge, Graph, GraphOptions, GraphSample,
     NO_VERTEX, SampleOptions,
 };
-use warpkeep_device::{Buffer, Device, DeviceError, Mode};
+use warpkeep_device::{Buffer, Device};
 use warpkeep_suites::device::Dice;
 
-use crate::device;
 use crate::samples::{both, chi_square, kinds, options};
 
+tests_of! {
+    samples_of_several_hops_are_those_of_the_cpu_form,
+    all_choices_of_one_hop_are_those_of_the_cpu_form,
+    samples_in_device_memory_have_the_right_frequencies,
+    places_that_are_drawn_again_are_those_of_the_cpu_form,
+    a_sample_can_be_used_for_another_graph,
+    degrees_and_edges_are_found_in_device_memory,
+    snapshots_answer_in_device_memory_as_they_were,
+    seeds_without_times_are_refused_where_options_count_from_them,
+}
+
 /// Vertices with lists of all lengths from 0 to 99, a long one, and targets that many of them share.
-fn uneven() -> Vec<Edge> {
+pub(crate) fn uneven() -> Vec<Edge> {
     let mut dice = Dice::new(9);
     let mut any = |source, target: u32| {
         let (weight, time) = (dice.below(9) as f32 / 2.0 - 0.5, dice.below(60) as i64);
@@ -28,7 +36,7 @@ fn uneven() -> Vec<Edge> {
 }
 
 /// What `sample_on` gives, into a sample that may have been used before.
-fn sample_on(
+pub(crate) fn sample_on(
     device: &Device,
     graph: &Graph,
     seeds: (&[u32], Option<&[i64]>),
@@ -43,7 +51,7 @@ fn sample_on(
 }
 
 /// What the CPU form gives.
-fn right(graph: &Graph, seeds: (&[u32], Option<&[i64]>), options: &SampleOptions) -> GraphSample {
+pub(crate) fn right(graph: &Graph, seeds: (&[u32], Option<&[i64]>), options: &SampleOptions) -> GraphSample {
     match seeds.1 {
         None => graph.sample(seeds.0, options).unwrap(),
         Some(times) => graph.sample_at(seeds.0, times, options).unwrap(),
@@ -94,36 +102,32 @@ fn check_neighbours(
     assert_eq!(alone.to_vec::<u32>().unwrap(), targets.to_vec::<u32>().unwrap());
 }
 
-#[test]
-fn all_choices_of_one_hop_are_those_of_the_cpu_form() {
-    let device = device();
-    let graphs = both(&device, &uneven());
+pub(crate) fn all_choices_of_one_hop_are_those_of_the_cpu_form(device: &Device) {
+    let graphs = both(device, &uneven());
     // Also vertices that there are not. The first hop has them in this order.
     let mut seeds: Vec<u32> = (0..110).chain([5000, NO_VERTEX, 200, 150]).collect();
     seeds.rotate_left(37);
     let times: Vec<i64> = (0..seeds.len() as i64).map(|at| at * 13 % 70 - 3).collect();
     for fanout in [1, 7, 16, 31, 32, 33, 70] {
         for kind in kinds(&[fanout], u64::from(fanout)) {
-            check_neighbours(&device, &graphs, (&seeds, None), (fanout as usize, &kind));
+            check_neighbours(device, &graphs, (&seeds, None), (fanout as usize, &kind));
             let kind = kind.before().window(20);
-            check_neighbours(&device, &graphs, (&seeds, Some(&times)), (fanout as usize, &kind));
+            check_neighbours(device, &graphs, (&seeds, Some(&times)), (fanout as usize, &kind));
         }
     }
 }
 
-#[test]
-fn samples_in_device_memory_have_the_right_frequencies() {
+pub(crate) fn samples_in_device_memory_have_the_right_frequencies(device: &Device) {
     const DEGREE: usize = 20;
-    let device = device();
-    let graph = Graph::new(&device, &options()).unwrap();
+    let graph = Graph::new(device, &options()).unwrap();
     let seeds: Vec<u32> = (1000..4000).collect();
     let edges =
         |source: u32| (0..DEGREE as u32).map(move |t| Edge::new(source, t).weight((1 + t % 4) as f32));
     graph.insert_edges(&seeds.iter().flat_map(|source| edges(*source)).collect::<Vec<Edge>>()).unwrap();
-    let mut sample = DeviceSample::new(&device).unwrap();
+    let mut sample = DeviceSample::new(device).unwrap();
     for (number, fanout) in [(0, 5), (1, 5), (1, 40), (2, 1), (3, 5), (3, 40)] {
         let kind = &kinds(&[fanout], 31)[number];
-        let found = sample_on(&device, &graph, (&seeds, None), kind, &mut sample).unwrap();
+        let found = sample_on(device, &graph, (&seeds, None), kind, &mut sample).unwrap();
         let mut counts = [0_u64; DEGREE];
         found.cols.iter().for_each(|col| counts[found.vertices[*col as usize] as usize] += 1);
         let all: u64 = counts.iter().sum();
@@ -136,16 +140,14 @@ fn samples_in_device_memory_have_the_right_frequencies() {
     }
 }
 
-#[test]
-fn places_that_are_drawn_again_are_those_of_the_cpu_form() {
+pub(crate) fn places_that_are_drawn_again_are_those_of_the_cpu_form(device: &Device) {
     // Lists that are hardly longer than the fan-out: most turns find what they drew taken, also by a turn that itself took the last candidate.
-    let device = device();
     let edges = (0..40).flat_map(|v| (0..=31 + v % 3).map(move |at| Edge::new(v, 100 + at)));
-    let graphs = both(&device, &edges.collect::<Vec<Edge>>());
+    let graphs = both(device, &edges.collect::<Vec<Edge>>());
     let seeds: Vec<u32> = (0..40).collect();
     for (fanout, seed) in [(30, 1), (31, 2), (32, 3), (32, 4), (15, 5), (10, 6)] {
         check_neighbours(
-            &device,
+            device,
             &graphs,
             (&seeds, None),
             (fanout, &SampleOptions::new(&[fanout as u32]).seed(seed)),
@@ -153,148 +155,22 @@ fn places_that_are_drawn_again_are_those_of_the_cpu_form() {
     }
 }
 
-proptest! {
-    #![proptest_config(Config { cases: 12, rng_seed: RngSeed::Fixed(8), failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn samples_in_device_memory_are_those_of_the_cpu_form(
-        seeds in prop::collection::vec((0..120_u32, -1..62_i64), 0..60),
-        fanouts in prop::collection::vec(prop_oneof![4 => 0..9_u32, 1 => 30..36_u32, 1 => 63..80_u32, 1 => Just(u32::MAX)], 0..4),
-        (seed, window) in (any::<u64>(), 0..40_u64),
-    ) {
-        let device = device();
-        let graphs = both(&device, &uneven());
-        let (vertices, times): (Vec<u32>, Vec<i64>) = seeds.into_iter().unzip();
-        let mut sample = DeviceSample::new(&device).unwrap();
-        for kind in kinds(&fanouts, seed) {
-            let is_large = fanouts.contains(&u32::MAX);
-            for (times, kind) in [(None, kind.clone()), (Some(&times[..]), kind.window(window))] {
-                match sample_on(&device, &graphs[0], (&vertices, times), &kind, &mut sample) {
-                    Ok(made) => prop_assert_eq!(made, right(&graphs[1], (&vertices, times), &kind)),
-                    Err(error) => {
-                        // With replacement there would be as many edges as that.
-                        prop_assert!(is_large && matches!(error, ContainerError::TooLarge { .. }), "{}", error);
-                        prop_assert_eq!((sample.vertex_count(), sample.edge_count()), (0, 0));
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn every_schedule_numbers_vertices_alike() {
-    let edges: Vec<Edge> = uneven().into_iter().filter(|edge| edge.source < 40).collect();
-    let (seeds, times): (Vec<u32>, Vec<i64>) = (0..90).map(|at| (at * 7 % 40, 50)).unzip();
-    for schedule in 0..4 {
-        let device = Device::simulated(Mode::seeded(schedule)).unwrap();
-        let graphs = both(&device, &edges);
-        let mut sample = DeviceSample::new(&device).unwrap();
-        for times in [None, Some(&times[..])] {
-            let kind = SampleOptions::new(&[3, 4]).seed(schedule);
-            let made = sample_on(&device, &graphs[0], (&seeds, times), &kind, &mut sample).unwrap();
-            assert_eq!(made, right(&graphs[1], (&seeds, times), &kind));
-        }
-    }
-}
-
-#[test]
-fn a_sample_can_be_used_for_another_graph() {
-    let device = device();
-    let graphs = both(&device, &uneven());
-    let plain = Graph::new(&device, &GraphOptions::default()).unwrap();
+pub(crate) fn a_sample_can_be_used_for_another_graph(device: &Device) {
+    let graphs = both(device, &uneven());
+    let plain = Graph::new(device, &GraphOptions::default()).unwrap();
     plain.insert_edges(&[Edge::new(1, 2)]).unwrap();
-    let mut sample = DeviceSample::new(&device).unwrap();
+    let mut sample = DeviceSample::new(device).unwrap();
     let kind = SampleOptions::new(&[2, 2]);
-    sample_on(&device, &graphs[0], (&[90, 91], Some(&[9, 9])), &kind, &mut sample).unwrap();
+    sample_on(device, &graphs[0], (&[90, 91], Some(&[9, 9])), &kind, &mut sample).unwrap();
     assert!(sample.batch().is_some() && sample.ids().is_some() && sample.times().is_some());
-    let made = sample_on(&device, &plain, (&[1], None), &kind, &mut sample).unwrap();
+    let made = sample_on(device, &plain, (&[1], None), &kind, &mut sample).unwrap();
     assert_eq!((made.vertices, made.rows, made.cols), (vec![1, 2], vec![0], vec![1]));
     assert_eq!((sample.vertices_per_hop(), sample.edges_per_hop()), (&[1, 1, 0][..], &[1, 0][..]));
     assert!(sample.batch().is_none() && sample.ids().is_none() && sample.times().is_none());
 }
 
-#[test]
-fn what_cannot_be_sampled_is_an_error() {
-    let device = device();
-    let graphs = both(&device, &uneven());
-    let stream = device.stream().unwrap();
-    let mut sample = DeviceSample::new(&device).unwrap();
-    let (seeds, mut targets) = (device.upload(&[1_u32, 2]).unwrap(), device.allocate(4 * 2 * 3).unwrap());
-    let given = |count| DeviceSeeds { vertices: &seeds, times: None, count };
-    let mut neighbours = |graph: &Graph, count, fanouts: &[u32]| {
-        let into = DeviceNeighbours { targets: &mut targets, counts: None, ids: None, times: None };
-        graph.sample_neighbours_on(given(count), &SampleOptions::new(fanouts), into, &stream)
-    };
-    neighbours(&graphs[0], 2, &[3]).unwrap();
-    neighbours(&graphs[0], 2, &[0]).unwrap();
-    for fanouts in [&[][..], &[1, 1]] {
-        let error = neighbours(&graphs[0], 2, fanouts).unwrap_err();
-        assert!(matches!(error, ContainerError::OneHop { given } if given == fanouts.len()), "{error}");
-        assert!(error.to_string().contains("sample_on"), "{error}");
-    }
-    let short = |error: &ContainerError| matches!(error.device(), Some(DeviceError::OutOfBounds { .. }));
-    assert!(short(&neighbours(&graphs[0], 2, &[4]).unwrap_err()));
-    assert!(short(&neighbours(&graphs[0], 3, &[1]).unwrap_err()));
-    let error = neighbours(&graphs[0], 2, &[u32::MAX]).unwrap_err();
-    assert!(matches!(error, ContainerError::TooLarge { .. }), "{error}");
-    assert!(matches!(neighbours(&graphs[1], 2, &[1]).unwrap_err(), ContainerError::OnCpu { .. }));
-
-    let kind = SampleOptions::new(&[1]);
-    assert!(short(&graphs[0].sample_on(given(3), &kind, &mut sample, &stream).unwrap_err()));
-    let timed = DeviceSeeds { times: Some(&seeds), ..given(2) };
-    assert!(short(&graphs[0].sample_on(timed, &kind, &mut sample, &stream).unwrap_err()));
-    let error = graphs[1].sample_on(given(2), &kind, &mut sample, &stream).unwrap_err();
-    assert!(matches!(error, ContainerError::OnCpu { what: "sample_on" }), "{error}");
-    let mut elsewhere = DeviceSample::new(&self::device()).unwrap();
-    let error = graphs[0].sample_on(given(2), &kind, &mut elsewhere, &stream).unwrap_err();
-    assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "{error}");
-    let plain = Graph::new(&device, &GraphOptions::default()).unwrap();
-    for kind in [kind.clone().weighted(), kind.clone().last()] {
-        let error = plain.sample_on(given(2), &kind, &mut sample, &stream).unwrap_err();
-        assert!(matches!(error, ContainerError::NoEdgeData { call: "sample_on", .. }), "{error}");
-    }
-}
-
-#[test]
-fn memory_that_is_short_leaves_an_empty_sample_and_the_graph_as_it_was() {
-    let device = device();
-    let edges = uneven();
-    let cpu = Graph::on_cpu(&options());
-    cpu.insert_edges(&edges).unwrap();
-    let seeds: Vec<u32> = (0..100).collect();
-    let times = vec![50_i64; 100];
-    let kind = SampleOptions::new(&[10, 40]).weighted();
-    let (mut refused, mut done) = (0, 0);
-    for step in 0..40_u64 {
-        let small = device.with_budget(2_200_000 + step * 100_000);
-        let graph = Graph::new(&small, &options()).unwrap();
-        if graph.insert_edges(&edges).is_err() {
-            continue;
-        }
-        let mut sample = DeviceSample::new(&small).unwrap();
-        match sample_on(&device, &graph, (&seeds, Some(&times)), &kind, &mut sample) {
-            Ok(made) => {
-                assert_eq!(made, right(&cpu, (&seeds, Some(&times)), &kind));
-                done += 1;
-            }
-            Err(error) => {
-                assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
-                assert_eq!((sample.vertex_count(), sample.edge_count()), (0, 0));
-                refused += 1;
-            }
-        }
-        drop(sample);
-        assert_eq!(graph.edge_count(), cpu.edge_count());
-    }
-    assert!(refused > 2 && done > 2, "{refused} refused, {done} done");
-    assert_eq!(device.allocated(), 0);
-}
-
-#[test]
-fn degrees_and_edges_are_found_in_device_memory() {
-    let device = device();
-    let [graph, cpu] = both(&device, &uneven());
+pub(crate) fn degrees_and_edges_are_found_in_device_memory(device: &Device) {
+    let [graph, cpu] = both(device, &uneven());
     let stream = device.stream().unwrap();
     let asked: Vec<(u32, u32)> = (0..700)
         .map(|at| (at % 110, at * 3 % 350))
@@ -327,10 +203,8 @@ fn degrees_and_edges_are_found_in_device_memory() {
     assert!(cpu.edges_exist_on(&sources, &targets, 1, &mut short, &stream).is_err());
 }
 
-#[test]
-fn snapshots_answer_in_device_memory_as_they_were() {
-    let device = device();
-    let [graph, before] = both(&device, &uneven());
+pub(crate) fn snapshots_answer_in_device_memory_as_they_were(device: &Device) {
+    let [graph, before] = both(device, &uneven());
     let (snapshot, cpu) = (graph.snapshot().unwrap(), before.snapshot().unwrap());
     // Lists move, become shorter and end; vertices are new.
     let more: Vec<Edge> = (0..120).flat_map(|v| (0..40).map(move |at| Edge::new(v, 4000 + v + at))).collect();
@@ -344,7 +218,7 @@ fn snapshots_answer_in_device_memory_as_they_were() {
     let asked: Vec<u32> = (0..120).chain([200, 4100]).collect();
     let (count, stream) = (asked.len(), device.stream().unwrap());
     let (vertices, times_of) = (device.upload(&asked).unwrap(), device.upload(&vec![40_i64; count]).unwrap());
-    let mut sample = DeviceSample::new(&device).unwrap();
+    let mut sample = DeviceSample::new(device).unwrap();
     for fanouts in [[5, 4], [40, 2]] {
         for kind in kinds(&fanouts, 6) {
             let seeds = DeviceSeeds { vertices: &vertices, times: None, count };
@@ -384,4 +258,55 @@ fn snapshots_answer_in_device_memory_as_they_were() {
     let found: Vec<bool> = found.to_vec::<u8>().unwrap().into_iter().map(|byte| byte == 1).collect();
     assert_eq!(found, before.edges_exist(&edges).unwrap());
     assert!(cpu.sample_on(seeds, &SampleOptions::new(&[1]), &mut sample, &stream).is_err());
+}
+
+pub(crate) fn samples_of_several_hops_are_those_of_the_cpu_form(device: &Device) {
+    let graphs = both(device, &uneven());
+    let mut dice = Dice::new(41);
+    let mut sample = DeviceSample::new(device).unwrap();
+    for (number, fanouts) in [&[8, 3][..], &[31, 33], &[64, 2, 2], &[70, 0, 5], &[]].into_iter().enumerate() {
+        let (seeds, times): (Vec<u32>, Vec<i64>) =
+            (0..50).map(|_| (dice.below(120) as u32, dice.below(63) as i64 - 1)).unzip();
+        for kind in kinds(fanouts, number as u64) {
+            for (times, kind) in [(None, kind.clone()), (Some(&times[..]), kind.before().window(25))] {
+                let made = sample_on(device, &graphs[0], (&seeds, times), &kind, &mut sample).unwrap();
+                assert_eq!(made, right(&graphs[1], (&seeds, times), &kind));
+            }
+        }
+    }
+}
+
+pub(crate) fn seeds_without_times_are_refused_where_options_count_from_them(device: &Device) {
+    let graphs = both(device, &[Edge::new(1, 2).time(5), Edge::new(1, 3).time(9)]);
+    let stream = device.stream().unwrap();
+    let mut sample = DeviceSample::new(device).unwrap();
+    let new = || SampleOptions::new(&[2]);
+    for (kind, option, count) in [
+        (new().before(), "before", 0),
+        (new().window(0), "window", 1),
+        (new().last().window(u64::MAX), "window", 1),
+    ] {
+        let check = |call: &str, error: ContainerError| {
+            let ContainerError::NoSeedTimes { call: of, option: found } = &error else { panic!("{error}") };
+            assert_eq!((*of, *found), (call, option));
+            assert!(error.to_string().contains("sample_at"), "{error}");
+        };
+        for graph in &graphs {
+            check("sample", graph.sample(&[1], &kind).unwrap_err());
+            check("sample", graph.snapshot().unwrap().sample(&[1], &kind).unwrap_err());
+            // With times they count.
+            assert_eq!(graph.sample_at(&[1], &[5], &kind).unwrap().rows.len(), count);
+        }
+        let error = sample_on(device, &graphs[0], (&[1], None), &kind, &mut sample).unwrap_err();
+        check("sample_on", error);
+        let (seeds, times) = (device.upload(&[1_u32]).unwrap(), device.upload(&[5_i64]).unwrap());
+        let mut targets = device.allocate(4 * 2).unwrap();
+        let mut neighbours = |times| {
+            let given = DeviceSeeds { vertices: &seeds, times, count: 1 };
+            let into = DeviceNeighbours { targets: &mut targets, counts: None, ids: None, times: None };
+            graphs[0].sample_neighbours_on(given, &kind, into, &stream)
+        };
+        check("sample_neighbours_on", neighbours(None).unwrap_err());
+        neighbours(Some(&times)).unwrap();
+    }
 }

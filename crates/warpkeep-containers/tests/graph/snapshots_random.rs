@@ -1,10 +1,8 @@
-//! Snapshots beside random steps, threads and short memory.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Snapshots beside random steps and short memory.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use warpkeep_containers::{Edge, EdgeOp, Graph, GraphOptions, GraphSnapshot};
+use warpkeep_containers::{EdgeOp, Graph, GraphSnapshot};
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
@@ -67,34 +65,6 @@ proptest! {
 }
 
 #[test]
-fn snapshots_are_read_while_batches_go_on() {
-    let graph = Graph::new(&Device::simulated(Mode::fast()).unwrap(), &GraphOptions::default()).unwrap();
-    graph.insert_edges(&(0..400).map(|i| Edge::new(i % 20, i)).collect::<Vec<_>>()).unwrap();
-    let is_done = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        for _ in 0..2 {
-            threads.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
-                    let snapshot = graph.snapshot().unwrap();
-                    let (first, count) = (snapshot.csr().unwrap(), snapshot.edge_count());
-                    std::thread::yield_now();
-                    assert_eq!((snapshot.csr().unwrap(), first.targets.len() as u64), (first, count));
-                }
-            });
-        }
-        for round in 0..40 {
-            let ops = (0..200).map(|i| match (i + round) % 3 {
-                0 => EdgeOp::delete(i % 20, i * 2),
-                _ => EdgeOp::insert(Edge::new(i % 20, i * 2)),
-            });
-            graph.apply(&ops.collect::<Vec<_>>()).unwrap();
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-    graph.verify().unwrap();
-}
-
-#[test]
 fn memory_that_is_short_leaves_snapshots_and_graph_as_they_were() {
     let device = Device::simulated(Mode::fast()).unwrap();
     let shape = Shape { times: true, ..Shape::default() };
@@ -132,35 +102,4 @@ fn memory_that_is_short_leaves_snapshots_and_graph_as_they_were() {
         }
     }
     assert!(refused > 10, "{refused} refused");
-}
-
-#[test]
-fn queries_beside_batches_see_whole_batches() {
-    let graph = Graph::new(&device(), &GraphOptions::default().ids()).unwrap().without_small_batches();
-    // Each batch replaces all edges by as many others with an id of its own.
-    let batch = |round: u32| -> Vec<EdgeOp> {
-        let edges = move |round: u32| (0..300).map(move |i| Edge::new(i % 10, 1000 * round + i));
-        let old = edges(round).map(|edge| EdgeOp::delete(edge.source, edge.target));
-        old.chain(edges(round + 1).map(|edge| EdgeOp::insert(edge.id(u64::from(round))))).collect()
-    };
-    graph.apply(&batch(0)).unwrap();
-    let is_done = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        for _ in 0..2 {
-            threads.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
-                    let rows = graph.csr().unwrap();
-                    assert_eq!(rows.targets.len(), 300);
-                    assert!(rows.ids.iter().all(|id| *id == rows.ids[0]), "{:?}", rows.ids);
-                    let snapshot = graph.snapshot().unwrap();
-                    assert_eq!(snapshot.csr().unwrap().targets.len(), 300);
-                }
-            });
-        }
-        for round in 1..30 {
-            graph.apply(&batch(round)).unwrap();
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-    graph.verify().unwrap();
 }

@@ -17,6 +17,8 @@ tests_of! {
     an_edge_stays_with_its_data_when_its_block_moves,
     memory_comes_back_after_edges_are_deleted,
     a_batch_may_have_more_than_a_million_operations,
+    one_vertex_takes_all_operations_of_a_very_large_batch,
+    a_directed_batch_may_hold_an_edge_many_times,
 }
 
 fn graph(device: &Device, shape: Shape) -> Graph {
@@ -215,4 +217,49 @@ pub(crate) fn a_batch_may_have_more_than_a_million_operations(device: &Device) {
     assert!(on_device.apply(&ops).unwrap() == on_cpu.apply(&ops).unwrap());
     assert_eq!(on_device.csr().unwrap(), on_cpu.csr().unwrap());
     on_device.verify().unwrap();
+}
+
+pub(crate) fn one_vertex_takes_all_operations_of_a_very_large_batch(device: &Device) {
+    for (count, shape) in [(1 << 18, Shape { ids: true, ..Shape::default() }), (1 << 16, undirected())] {
+        let (on_device, on_cpu) = (graph(device, shape), Graph::on_cpu(&shape.options()));
+        // The list is made, then changed in all parts, with edges that a batch names several times.
+        for (step, range) in [(1, count), (7919, count / 2 + 77)] {
+            let ops: Vec<EdgeOp> = (0..count)
+                .map(|i: u32| {
+                    let target = i.wrapping_mul(step) % range + 1;
+                    match i % 5 {
+                        4 => EdgeOp::delete(0, target),
+                        _ => EdgeOp::insert(Edge::new(0, target).id(u64::from(i))),
+                    }
+                })
+                .collect();
+            assert!(on_device.apply(&ops).unwrap() == on_cpu.apply(&ops).unwrap());
+            assert!(on_device.csr().unwrap() == on_cpu.csr().unwrap());
+            assert_eq!(on_device.edge_count(), on_cpu.edge_count());
+        }
+        on_device.verify().unwrap();
+    }
+}
+
+pub(crate) fn a_directed_batch_may_hold_an_edge_many_times(device: &Device) {
+    use EdgeStatus::{Inserted, Updated};
+    let shape = Shape { weights: true, ids: true, times: true, ..Shape::default() };
+    for count in [2_u64, 33, 5000] {
+        for graph in [graph(device, shape), graph(device, shape).without_small_batches()] {
+            // Two edges in turn, and the reverse of one of them, which is an edge of its own.
+            let edge = |i: u64| {
+                let (source, target) = [(4, 9), (9, 4), (4, 2)][(i % 3) as usize];
+                Edge::new(source, target).weight(i as f32).id(i).time(-(i as i64))
+            };
+            let edges: Vec<Edge> = (0..3 * count).map(edge).collect();
+            let statuses = graph.insert_edges(&edges).unwrap();
+            assert!(statuses[..3].iter().all(|status| *status == Inserted), "{:?}", &statuses[..3]);
+            assert!(statuses[3..].iter().all(|status| *status == Updated));
+            // The last of each decides the data.
+            let [.., one, two, three] = edges[..] else { panic!("there are three edges") };
+            assert_eq!(graph.edges().unwrap(), [three, one, two]);
+            assert_eq!((graph.edge_count(), graph.degrees(&[4, 9]).unwrap()), (3, vec![2, 1]));
+            graph.verify().unwrap();
+        }
+    }
 }
