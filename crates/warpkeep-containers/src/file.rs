@@ -109,24 +109,37 @@ pub(crate) fn save(
     word: u64,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), ContainerError>,
 ) -> Result<(), ContainerError> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}-{number}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written = Writer::create(&beside, format).and_then(|mut writer| {
+    let (beside, file) = create_beside(path)?;
+    let failed = |source| ContainerError::Io { path: path.to_owned(), source };
+    let renamed = Writer::new(&beside, file, format).and_then(|mut writer| {
         fill(&mut writer)?;
         writer.finish(word)?;
-        let failed = |source| ContainerError::Io { path: path.to_owned(), source };
-        fs::rename(&beside, path).map_err(failed)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
+        fs::rename(&beside, path).map_err(failed)
     });
-    if written.is_err() {
+    if renamed.is_err() {
         // The caller gets the reason why it was not written.
         let _ = fs::remove_file(&beside);
     }
-    written
+    renamed?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// A new file beside `path`. Names that are taken are passed over: a program with the same process number, such as the one before it in a container,
+/// may have left its file there, or may be writing it.
+fn create_beside(path: &Path) -> Result<(PathBuf, File), ContainerError> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}-{number}.new", std::process::id()));
+        let beside = PathBuf::from(beside);
+        match File::create_new(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(ContainerError::Io { path: beside, source }),
+        }
+    }
 }
 
 /// Takes the records of a file.
@@ -140,11 +153,10 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn create(path: &'a Path, format: FileFormat) -> Result<Self, ContainerError> {
-        let failed = |source| ContainerError::Io { path: path.to_owned(), source };
-        let mut to = BufWriter::with_capacity(1 << 20, File::create_new(path).map_err(failed)?);
+    fn new(path: &'a Path, file: File, format: FileFormat) -> Result<Self, ContainerError> {
+        let mut to = BufWriter::with_capacity(1 << 20, file);
         // The number of records is known at the end; until then the header is not one.
-        to.write_all(&[0; HEADER]).map_err(failed)?;
+        to.write_all(&[0; HEADER]).map_err(|source| ContainerError::Io { path: path.to_owned(), source })?;
         Ok(Self { path, to, format, block: Vec::with_capacity(BLOCK * format.record_bytes() + 4), count: 0 })
     }
 

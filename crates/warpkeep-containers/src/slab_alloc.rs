@@ -1,5 +1,7 @@
 //! Units of one size that kernels claim and give back: the host's side of `warpkeep/slab_alloc.h`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytemuck::NoUninit;
 use warpkeep_device::{
     Buffer, Device, DeviceError, DevicePtr, Event, Grid, GrowingBuffer, KernelSet as _, Program, Result,
@@ -139,6 +141,8 @@ pub struct SlabAlloc {
     /// Levels 1 and 2. They are so small that they are there for the largest size from the beginning.
     summaries: [Buffer; LEVELS - 1],
     counters: Buffer,
+    /// Units that the host asked for beyond what there are, for which no kernel was needed.
+    beyond: AtomicU64,
     workspaces: WorkspacePool<Columns>,
 }
 
@@ -182,6 +186,7 @@ impl SlabAlloc {
             bitmaps: device.reserve(most_blocks as usize * NODE_BYTES)?,
             summaries: [all_taken(supers)?, all_taken(supers.div_ceil(BLOCK))?],
             counters: device.allocate_zeroed(COUNTER_LINES * COUNTER_WORDS * 8)?,
+            beyond: AtomicU64::new(0),
             workspaces: WorkspacePool::default(),
         };
         // A pool has a block at least, so that every warp has one to begin with.
@@ -241,7 +246,7 @@ impl SlabAlloc {
         Ok(SlabAllocStats {
             capacity: self.capacity(),
             in_use: sum(0),
-            failed: sum(1),
+            failed: sum(1).saturating_add(self.beyond.load(Ordering::Relaxed)),
             refused: sum(2),
             bytes: bytes as u64,
         })
@@ -281,6 +286,7 @@ impl SlabAlloc {
     }
 
     fn claim(&self, count: usize, run: u32, zeroed: bool) -> Result<Vec<u32>> {
+        let count = self.possible(count, self.capacity() / u64::from(run), run);
         let mut workspace = self.workspaces.take(&self.device)?;
         let handles = workspace.columns.handles.reserve(&self.device, 4 * count)?;
         let params = Params {
@@ -296,6 +302,15 @@ impl SlabAlloc {
         self.workspaces.put_back(workspace);
         claimed.retain(|handle| *handle != NO_UNIT);
         Ok(claimed)
+    }
+
+    /// How many of these claims to run: no column is as long as all of them may be. Those beyond `most`, which cannot succeed, are counted here.
+    fn possible(&self, claims: usize, most: u64, run: u32) -> usize {
+        let possible = claims.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let beyond = ((claims - possible) as u64).saturating_mul(run.into());
+        let add = |sum: u64| Some(sum.saturating_add(beyond));
+        let _ = self.beyond.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        possible
     }
 
     /// Gives units back; returns how many were refused, because no unit has that handle or it was free already. A handle that was given
@@ -410,12 +425,19 @@ impl SlabAlloc {
     /// Gives units back and claims `claims` others in one launch; a unit given back may be among them. Returns the claimed ones, fewer if
     /// there were fewer, and the handles that were refused.
     pub fn exchange(&self, handles: &[u32], claims: usize) -> Result<(Vec<u32>, Vec<u32>)> {
+        // A unit is claimed once, and once more each time that it is given back.
+        let claims = self.possible(claims, self.capacity() + handles.len() as u64, 1);
         // Claims are spread among the others, so that both run at the same time. No unit has the last handle.
         let count = handles.len() + claims;
-        let gives = |at: usize| (at + 1) * handles.len() / count > at * handles.len() / count;
         let mut given = handles.iter().map(|handle| (*handle).min(NO_UNIT - 1));
-        let sent: Vec<u32> =
-            (0..count).map(|at| if gives(at) { given.next().unwrap_or(NO_UNIT) } else { NO_UNIT }).collect();
+        let mut due = 0;
+        let mut next = || {
+            due += handles.len();
+            let gives = due >= count;
+            due -= if gives { count } else { 0 };
+            if gives { given.next().unwrap_or(NO_UNIT) } else { NO_UNIT }
+        };
+        let sent: Vec<u32> = (0..count).map(|_| next()).collect();
         let mut workspace = self.workspaces.take(&self.device)?;
         let Workspace { columns, stream, .. } = &mut workspace;
         let column = columns.handles.put(&self.device, &sent, stream)?;

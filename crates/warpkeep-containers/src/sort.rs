@@ -154,7 +154,7 @@ impl Columns {
 /// Sorts, scans and merges columns in device memory.
 ///
 /// Calls run after the work in the caller's stream and wait until they are done. Several threads may use one sorter, each with a
-/// stream of its own.
+/// stream of its own. A column that is too short or memory of another device is refused before anything is changed.
 ///
 /// ```
 /// use warpkeep_containers::Sorter;
@@ -226,11 +226,11 @@ impl Sorter {
         let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
         assert!(bits.end as usize <= 8 * key_bytes, "{bits:?} are not bits of keys of {key_bytes} bytes");
         assert_eq!(value_bytes > 0, values.is_some(), "values are given if and only if their type has bytes");
-        check_len(keys, count * key_bytes, "keys")?;
+        self.check_column(keys, key_bytes, count, "keys")?;
         let values = match values {
             None => DevicePtr::NULL,
             Some(values) => {
-                check_len(values, count * value_bytes, "values")?;
+                self.check_column(values, value_bytes, count, "values")?;
                 values.ptr()
             }
         };
@@ -347,7 +347,7 @@ impl Sorter {
 
     /// Replaces each of the first `count` numbers by the sum of those before it, modulo 2^32.
     pub fn exclusive_scan(&self, numbers: &mut Buffer, count: usize, stream: &Stream) -> Result<()> {
-        check_len(numbers, 4 * count, "numbers")?;
+        self.check_column(numbers, 4, count, "numbers")?;
         let mut workspace = self.workspaces.take(&self.device)?;
         // SAFETY: the buffer has `count` numbers.
         unsafe { self.enqueue_scan(numbers.ptr(), count as u64, &mut workspace.columns.sums, stream)? };
@@ -363,8 +363,8 @@ impl Sorter {
         begins: &mut Buffer,
         stream: &Stream,
     ) -> Result<usize> {
-        check_len(keys, count * size_of::<K>(), "keys")?;
-        check_len(begins, 4 * count, "positions of runs")?;
+        self.check_column(keys, size_of::<K>(), count, "keys")?;
+        self.check_column(begins, 4, count, "positions of runs")?;
         check_count(count as u64)?;
         if count == 0 {
             return Ok(0);
@@ -423,25 +423,28 @@ impl Sorter {
         stream: &Stream,
     ) -> Result<()> {
         let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
-        let total = first.count + second.count;
-        check_len(merged_keys, total * key_bytes, "merged keys")?;
+        // No column has as many keys as the sum would be if it were larger.
+        let total = first.count.saturating_add(second.count);
+        self.check_column(merged_keys, key_bytes, total, "merged keys")?;
         let mut values = [DevicePtr::NULL; 2];
         for (column, values) in [first, second].iter().zip(&mut values) {
-            check_len(column.keys, column.count * key_bytes, "keys")?;
+            self.check_column(column.keys, key_bytes, column.count, "keys")?;
             assert_eq!(value_bytes > 0, column.values.is_some(), "values are given if their type has bytes");
             if let Some(given) = column.values {
-                check_len(given, column.count * value_bytes, "values")?;
+                self.check_column(given, value_bytes, column.count, "values")?;
                 *values = given.ptr();
             }
         }
+        // Not by its address: memory of no bytes has none.
+        let is_given = merged_values.is_some();
+        assert_eq!(value_bytes > 0, is_given, "merged values are given if their type has bytes");
         let merged = match merged_values {
             Some(merged) => {
-                check_len(merged, total * value_bytes, "merged values")?;
+                self.check_column(merged, value_bytes, total, "merged values")?;
                 merged.ptr()
             }
             None => DevicePtr::NULL,
         };
-        assert_eq!(value_bytes > 0, !merged.is_null(), "merged values are given if their type has bytes");
         if total == 0 {
             return Ok(());
         }
@@ -469,6 +472,12 @@ impl Sorter {
         // exclusively.
         unsafe { kernel.launch(Grid::covering(threads, MERGE_THREADS), &params, stream)? };
         stream.synchronize()
+    }
+
+    /// An error unless a column is memory of this device and has `count` elements of this many bytes.
+    fn check_column(&self, column: &Buffer, element: usize, count: usize, what: &'static str) -> Result<()> {
+        column.check_device(&self.device, what)?;
+        check_range(what, (element as u64).saturating_mul(count as u64), column.len() as u64)
     }
 
     fn kernels_of(&self, key_bytes: usize, value_bytes: usize) -> SortOf<'_> {
@@ -563,10 +572,6 @@ fn run_sum_at(count: usize) -> usize {
 /// Positions have 32 bits.
 fn check_count(count: u64) -> Result<()> {
     check_range("items of one call", count, MOST_ITEMS)
-}
-
-fn check_len(buffer: &Buffer, bytes: usize, what: &'static str) -> Result<()> {
-    check_range(what, bytes as u64, buffer.len() as u64)
 }
 
 fn check_range(what: &'static str, len: u64, size: u64) -> Result<()> {

@@ -226,6 +226,51 @@ fn what_cannot_be_had_is_an_error() {
 }
 
 #[test]
+fn more_claims_than_a_column_can_have_are_answered_with_what_there_is() {
+    let device = device();
+    for count in [1 << 61, 1 << 62, usize::MAX] {
+        let units = pool(&device, 64, 2048);
+        let handles = units.allocate(count).unwrap();
+        assert_eq!(handles.iter().collect::<BTreeSet<_>>().len(), 2048);
+        let stats = units.stats().unwrap();
+        assert_eq!((stats.in_use, stats.failed), (2048, count as u64 - 2048));
+        assert_eq!(units.release(&handles).unwrap(), 0);
+        assert_eq!(units.allocate_zeroed(count).unwrap().len(), 2048);
+        assert_eq!(units.release(&handles).unwrap(), 0);
+        let runs = units.allocate_runs(count, 32).unwrap();
+        assert_eq!(runs.len(), 64);
+        assert_eq!(units.release_runs(&runs, 32).unwrap(), 0);
+        // Units that are given back are claimed in the same launch, or stay free.
+        let mine = units.allocate(100).unwrap();
+        let (claimed, refused) = units.exchange(&mine, count).unwrap();
+        assert!((1948..=2048).contains(&claimed.len()) && refused.is_empty(), "{}", claimed.len());
+        assert_eq!(units.in_use().unwrap(), claimed.len() as u64);
+        assert_eq!(units.stats().unwrap().refused, 0);
+    }
+    let failed = pool(&device, 64, 1024);
+    failed.allocate(usize::MAX).unwrap();
+    failed.allocate(usize::MAX).unwrap();
+    assert_eq!(failed.stats().unwrap().failed, u64::MAX, "the count ends there");
+}
+
+#[test]
+fn trap_the_first_claim_costs_no_more_than_the_next() {
+    // One schedule; the clock counts the steps of all launches.
+    let device = Device::simulated(Mode::seeded(3)).unwrap();
+    let now = || device.last_run().map_or(0, |run| run.now);
+    let before = now();
+    let units = pool(&device, 64, 1 << 14);
+    let made = now();
+    let steps = [(); 3].map(|()| {
+        let before = now();
+        assert_eq!(units.allocate(256).unwrap().len(), 256);
+        now() - before
+    });
+    assert_eq!(made, before, "a pool is made without kernels");
+    assert!(steps.iter().all(|each| *each < steps[1] * 3 / 2), "{steps:?} steps");
+}
+
+#[test]
 fn the_whole_range_of_handles_has_addresses() {
     // No memory is taken for what is only reserved: 512 GiB of units of 128 bytes.
     let options = SlabAllocOptions { initial_units: 1, most_units: u32::MAX - 1023 };

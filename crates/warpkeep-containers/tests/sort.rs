@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{SortKey, SortValue, Sorted, Sorter};
-use warpkeep_device::{Device, DeviceError, Mode};
+use warpkeep_device::{Buffer, Device, DeviceError, Mode};
 
 fn config(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(25), failure_persistence: None, ..Config::default() }
@@ -197,6 +197,77 @@ fn short_buffers_are_refused_with_their_lengths() {
     let mut begins = device.allocate(4).unwrap();
     assert!(sorter.find_runs::<u64>(&keys, 5, &mut begins, &stream).is_err());
     sorter.sort::<u64>(&mut keys, 5, &stream).unwrap();
+    // Also if the bytes of so many elements are more than a number can be.
+    let refused = |result: Result<(), DeviceError>, count: usize| {
+        assert!(matches!(result, Err(DeviceError::OutOfBounds { .. })), "{count}: {result:?}");
+    };
+    let mut merged = device.allocate(40).unwrap();
+    for count in [1 << 61, 1 << 62, usize::MAX] {
+        let mut values = device.allocate(40).unwrap();
+        refused(sorter.sort::<u64>(&mut keys, count, &stream), count);
+        refused(sorter.sort_pairs::<u64, u64>(&mut keys, &mut values, count, &stream), count);
+        refused(sorter.exclusive_scan(&mut keys, count, &stream), count);
+        refused(sorter.find_runs::<u64>(&keys, count, &mut begins, &stream).map(|_| ()), count);
+        let [long, short] = [count, 5].map(|count| Sorted { keys: &keys, values: None, count });
+        refused(sorter.merge::<u64, ()>(long, short, &mut merged, None, &stream), count);
+        refused(sorter.merge::<u64, ()>(short, long, &mut merged, None, &stream), count);
+        refused(sorter.merge::<u64, ()>(long, long, &mut merged, None, &stream), count);
+    }
+}
+
+fn column<'a>(keys: &'a Buffer, values: &'a Buffer) -> Sorted<'a> {
+    Sorted { keys, values: Some(values), count: 10 }
+}
+
+#[test]
+fn memory_of_another_device_is_refused() {
+    let (device, other) = (device(None), device(None));
+    let (sorter, stream) = (Sorter::new(&device).unwrap(), device.stream().unwrap());
+    let numbers: Vec<u32> = (0..10).rev().collect();
+    let (mut ours, mut theirs) = (device.upload(&numbers).unwrap(), other.upload(&numbers).unwrap());
+    let (mut more_ours, mut more_theirs) = (device.allocate(80).unwrap(), other.allocate(80).unwrap());
+    let refused = |result: Result<(), DeviceError>, what: &str| {
+        let Err(DeviceError::OtherDevice { what: named, .. }) = result else { panic!("{what}: {result:?}") };
+        assert_eq!(named, what);
+    };
+    refused(sorter.sort::<u32>(&mut theirs, 10, &stream), "keys");
+    refused(sorter.sort_pairs::<u32, u32>(&mut ours, &mut theirs, 10, &stream), "values");
+    refused(sorter.exclusive_scan(&mut theirs, 10, &stream), "numbers");
+    refused(sorter.find_runs::<u32>(&theirs, 10, &mut more_ours, &stream).map(|_| ()), "keys");
+    refused(sorter.find_runs::<u32>(&ours, 10, &mut more_theirs, &stream).map(|_| ()), "positions of runs");
+    let (here, there) = (column(&ours, &ours), column(&theirs, &ours));
+    let merge = |first: Sorted<'_>, second: Sorted<'_>, keys: &mut Buffer, values: &mut Buffer| {
+        sorter.merge::<u32, u32>(first, second, keys, Some(values), &stream)
+    };
+    let mut last = device.allocate(80).unwrap();
+    refused(merge(there, here, &mut more_ours, &mut last), "keys");
+    refused(merge(here, column(&ours, &theirs), &mut more_ours, &mut last), "values");
+    refused(merge(here, here, &mut more_theirs, &mut last), "merged keys");
+    refused(merge(here, here, &mut last, &mut more_theirs), "merged values");
+    assert_eq!((ours.to_vec::<u32>().unwrap(), theirs.to_vec::<u32>().unwrap()), (numbers.clone(), numbers));
+}
+
+#[test]
+fn empty_columns_are_merged() {
+    let device = device(None);
+    let (sorter, stream) = (Sorter::new(&device).unwrap(), device.stream().unwrap());
+    let none = device.allocate(0).unwrap();
+    let (mut keys, mut values) = (device.allocate(0).unwrap(), device.allocate(0).unwrap());
+    let empty = Sorted { keys: &none, values: Some(&none), count: 0 };
+    sorter.merge::<u32, u32>(empty, empty, &mut keys, Some(&mut values), &stream).unwrap();
+    let nothing = Sorted { values: None, ..empty };
+    sorter.merge::<u64, ()>(nothing, nothing, &mut keys, None, &stream).unwrap();
+    // And one of both.
+    let some = device.upload(&[3_u32, 5]).unwrap();
+    let column = Sorted { keys: &some, values: Some(&some), count: 2 };
+    for (first, second) in [(empty, column), (column, empty)] {
+        let (mut keys, mut values) = (device.allocate(8).unwrap(), device.allocate(8).unwrap());
+        sorter.merge::<u32, u32>(first, second, &mut keys, Some(&mut values), &stream).unwrap();
+        assert_eq!(
+            (keys.to_vec::<u32>().unwrap(), values.to_vec::<u32>().unwrap()),
+            (vec![3, 5], vec![3, 5])
+        );
+    }
 }
 
 #[test]

@@ -95,8 +95,9 @@ pub struct DeviceIndexAnswers<'a> {
 ///
 /// An entry takes eight bytes: a signature of 32 bits of the hash, and the location. A search gives the locations of the entries with
 /// the same signature in the two buckets of the hash, and the caller compares the keys there. Entries are counted, not merged: what was
-/// inserted twice is there twice. Operations of a batch on one hash act in the batch's order. Calls may come from several threads, and
-/// those that change the index run one after the other.
+/// inserted twice is there twice. Operations of a batch on one hash act in the batch's order. Only batches of insertions alone and of
+/// deletions alone have no order: of several on one hash it is open which are answered [`IndexStatus::Full`] or [`IndexStatus::Absent`] where
+/// not all can be done. Calls may come from several threads, and those that change the index run one after the other.
 ///
 /// ```
 /// use warpkeep_containers::{CuckooIndex, CuckooIndexOptions, IndexOp, IndexStatus};

@@ -6,6 +6,7 @@ use warpkeep_device::{Device, Result};
 
 use bytemuck::{bytes_of, pod_read_unaligned};
 
+use super::table::{bucket_bytes, loadable};
 use super::width::Shape;
 use super::{HashMap, HashMapOptions, MapKey, MapStatus, MapValue};
 use crate::ContainerError;
@@ -42,11 +43,12 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         })
     }
 
-    /// A map in device memory with the pairs of a file.
+    /// A map in device memory with the pairs of a file, and the seed of the map that was saved, unless the options have one.
     ///
     /// # Errors
     /// [`ContainerError::Damaged`] if a byte differs from what was saved, or [`ContainerError::WrongKind`] if something else was saved; there
-    /// is no map then.
+    /// is no map then. As for memory that is short if the pairs do not fit: a map that was saved at a load above 0.95 may need twice its
+    /// [`most_bytes`](HashMapOptions::most_bytes), because not all of its keys may find a slot when they come in another order.
     pub fn load(
         device: &Device,
         path: impl AsRef<Path>,
@@ -70,8 +72,9 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
     ) -> Result<Self, ContainerError> {
         let mut file = Reader::open(path, format(Shape::of::<K, V>()))?;
         let options = HashMapOptions {
-            items: options.items.max(file.count),
-            seed: options.seed.or(Some(file.word)),
+            items: options.items.max(loadable(file.count, Shape::of::<K, V>(), options.most_bytes)),
+            // A seed that is known to all is none: older versions wrote 0 for maps of the CPU.
+            seed: options.seed.or(Some(file.word).filter(|seed| *seed != 0)),
             ..options.clone()
         };
         let map = match device {
@@ -92,11 +95,10 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
             let answers = self.insert(&keys, &values)?;
             if let Some(answer) = answers.iter().find(|answer| answer.status != MapStatus::Inserted) {
                 return Err(match answer.status {
-                    MapStatus::Full => warpkeep_device::DeviceError::OutOfBudget {
-                        asked: bytes_of as u64 * file.count,
-                        left: bytes_of as u64 * self.stats()?.slots,
+                    MapStatus::Full => {
+                        let left = self.stats()?.buckets * bucket_bytes(Shape::of::<K, V>());
+                        warpkeep_device::DeviceError::OutOfBudget { asked: 2 * left, left }.into()
                     }
-                    .into(),
                     _ => file.damaged("it has a key twice"),
                 });
             }

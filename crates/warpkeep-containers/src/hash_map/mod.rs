@@ -62,7 +62,8 @@ impl HashMapOptions {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Device memory that slots and values may take. By default the memory of the device, or the budget of its handle.
+    /// Device memory that slots and values may take. By default the memory of the device, or the budget of its handle. A map for whose
+    /// [`items`](Self::items) that is too little is refused, and so is one for which it has no 64 buckets: there are no smaller maps.
     #[must_use]
     pub fn most_bytes(self, bytes: u64) -> Self {
         Self { most_bytes: Some(bytes), ..self }
@@ -72,6 +73,10 @@ impl HashMapOptions {
     #[must_use]
     pub fn staged(self, operations: usize) -> Self {
         Self { staged: operations, ..self }
+    }
+
+    fn seed_or_random(&self) -> u64 {
+        self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())
     }
 }
 
@@ -181,8 +186,11 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
     }
 
     /// An empty map in the memory of this device.
+    ///
+    /// # Errors
+    /// As for memory that is short, also if [`most_bytes`](HashMapOptions::most_bytes) is too little for the map.
     pub fn new(device: &Device, options: &HashMapOptions) -> Result<Self, ContainerError> {
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let seed = options.seed_or_random();
         let map = DeviceMap::new(device, options, seed)?;
         Ok(HashMap { seed, kind: Kind::Device(Box::new(map)) })
     }
@@ -201,7 +209,8 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         // No more than that, because a hint must not take all memory.
         let items = options.items.min(1 << 20) as usize;
         let kind = Kind::Cpu(CpuMap::with_capacity(items));
-        HashMap { seed: options.seed.unwrap_or(0), kind }
+        // It hashes nothing here. A file of this map has it for the maps in device memory that are loaded from it.
+        HashMap { seed: options.seed_or_random(), kind }
     }
 
     /// Adds keys. A key that is there keeps its value, and the answer is [`MapStatus::Found`].
@@ -353,7 +362,8 @@ impl<K: MapKey, V: MapValue> HashMap<K, V> {
         Ok(())
     }
 
-    /// Gives all pairs to `take`, in parts and in no order. Calls that change the map wait until it is done, so `take` must not make one.
+    /// Gives all pairs to `take`, in parts and in no order. Calls that change the map wait until it is done. So `take` must not call the map at
+    /// all, also not to read: a call waits behind changes of other threads that wait for `take`, and neither ends.
     pub fn for_each_part(&self, mut take: impl FnMut(&[(K, V)])) -> Result<(), ContainerError> {
         self.try_for_each_part(|pairs| {
             take(pairs);

@@ -82,6 +82,40 @@ fn bits_for(keys: u64, shape: Shape) -> u32 {
     (LEAST_BITS..most).find(|bits| fits(keys, shape.slots() << bits)).unwrap_or(most)
 }
 
+/// The bytes of a bucket: its slots, and its values if they are apart.
+pub(super) fn bucket_bytes(shape: Shape) -> u64 {
+    (BUCKET_BYTES + shape.apart_bytes()) as u64
+}
+
+/// The largest size that takes no more than this many bytes, if there is one.
+fn most_bits_within(bytes: u64, shape: Shape) -> Option<u32> {
+    let bits = (bytes / bucket_bytes(shape)).checked_ilog2().filter(|bits| *bits >= LEAST_BITS)?;
+    Some(bits.min(shape.most_bits()))
+}
+
+/// For how many keys to make a map into which this many are loaded. The map that was saved may have had a load of more than [`MOST_LOAD`], and so
+/// may this one, if it has a slot for each key.
+pub(super) fn loadable(keys: u64, shape: Shape, most_bytes: Option<u64>) -> u64 {
+    let most_bits = most_bytes.and_then(|bytes| most_bits_within(bytes, shape));
+    match most_bits.map(|bits| shape.slots() << bits) {
+        Some(slots) if keys <= slots => keys.min(slots * MOST_LOAD / 100),
+        _ => keys,
+    }
+}
+
+/// The size of a table for this many keys, and what it can grow to. An error if `most_bytes` is too little for that.
+fn sizes(device: &Device, shape: Shape, items: u64, most_bytes: Option<u64>) -> Result<(u32, u32)> {
+    let bits = bits_for(items, shape);
+    let Some(left) = most_bytes else {
+        let most = device.memory()?.1.checked_next_power_of_two().unwrap_or(u64::MAX);
+        return Ok((bits, most_bits_within(most, shape).map_or(bits, |most| most.max(bits))));
+    };
+    match most_bits_within(left, shape) {
+        Some(most) if bits <= most => Ok((bits, most)),
+        _ => Err(DeviceError::OutOfBudget { asked: bucket_bytes(shape) << bits, left }),
+    }
+}
+
 impl Table {
     /// An empty table with room for `items` keys, whose slots and values never take more than `most_bytes`.
     pub(super) fn new(
@@ -91,13 +125,7 @@ impl Table {
         most_bytes: Option<u64>,
         seed: u64,
     ) -> Result<Table> {
-        let bits = bits_for(items, shape);
-        let most = match most_bytes {
-            Some(most) => most,
-            None => device.memory()?.1.checked_next_power_of_two().unwrap_or(u64::MAX),
-        };
-        let a_bucket = (BUCKET_BYTES + shape.apart_bytes()) as u64;
-        let most_bits = (most / a_bucket).checked_ilog2().unwrap_or(0).clamp(bits, shape.most_bits());
+        let (bits, most_bits) = sizes(device, shape, items, most_bytes)?;
         let mut slots = device.reserve(BUCKET_BYTES << most_bits)?;
         slots.grow_zeroed(BUCKET_BYTES << bits)?;
         let values = match shape.apart_bytes() {
@@ -124,7 +152,7 @@ impl Table {
 
     /// Bytes that the slots and the values can grow to.
     pub(super) fn most_bytes(&self) -> u64 {
-        ((BUCKET_BYTES + self.shape.apart_bytes()) as u64) << self.most_bits
+        bucket_bytes(self.shape) << self.most_bits
     }
 
     /// Bytes that they have.

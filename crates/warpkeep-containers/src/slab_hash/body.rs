@@ -4,7 +4,7 @@ use warpkeep_device::{Buffer, Device, Event, Program, Stream};
 
 use super::batch::{Columns, DeviceSlabAnswers, DeviceSlabOps};
 use super::build::Insertions;
-use super::cell::{SlabKey, SlabValue};
+use super::cell::{CellValue, SlabKey};
 use super::cpu::CpuTable;
 use super::request::{GATHER, RawRequest, SlabAnswer, SlabOpKind};
 use super::table::{SlabTable, SlabTableRef};
@@ -18,7 +18,7 @@ pub(super) enum SlabHash<K, V> {
     Cpu(CpuTable<K, V>),
 }
 
-impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
+impl<K: SlabKey<V>, V: CellValue> SlabHash<K, V> {
     pub(super) fn programs(unique: bool) -> Vec<Program> {
         SlabTable::programs(K::CELL, unique)
     }

@@ -3,7 +3,7 @@
 use warpkeep_device::{Buffer, Device, DevicePtr, Grid, Result, Stream};
 
 use super::body::check_empty;
-use super::cell::SlabValue;
+use super::cell::CellValue;
 use super::kernels::{Build, Plan, THREADS};
 use super::request::{SlabAnswer, SlabStatus};
 use super::table::{SlabTable, unless_short};
@@ -198,7 +198,7 @@ impl SlabTable {
     }
 
     /// As [`build_on`](Self::build_on), with slices.
-    pub(super) fn build<K: bytemuck::Pod, V: SlabValue>(
+    pub(super) fn build<K: bytemuck::Pod, V: CellValue>(
         &mut self,
         keys: &[K],
         values: &[V],

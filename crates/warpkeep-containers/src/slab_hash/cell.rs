@@ -9,8 +9,20 @@ use warpkeep_device::{Arch, DeviceError};
 /// Keys of slab hashes whose values are `V`: `u32` with `u32` and `u64` with `u64`; those of sets, whose values are `()`, are `u32` or `u64`.
 pub trait SlabKey<V>: Pod + Ord + Hash + Debug + Send + Sync + sealed::Celled<V> {}
 
-/// Values of slab hashes: `u32`, `u64`, or `()` in sets.
-pub trait SlabValue: Pod + Eq + Debug + Default + Send + Sync + sealed::Counts {}
+/// Values of maps and multimaps: `u32` or `u64`. Keys without values are in sets.
+///
+/// ```compile_fail
+/// use warpkeep_containers::{SlabHashOptions, SlabMap};
+///
+/// let map = SlabMap::<u32, ()>::on_cpu(SlabHashOptions::default());
+/// ```
+///
+/// ```compile_fail
+/// use warpkeep_containers::{SlabHashOptions, SlabMultiMap};
+///
+/// let map = SlabMultiMap::<u64, ()>::on_cpu(SlabHashOptions::default());
+/// ```
+pub trait SlabValue: Pod + Eq + Debug + Default + Send + Sync + sealed::CellValue {}
 
 impl SlabKey<u32> for u32 {}
 impl SlabKey<u64> for u64 {}
@@ -19,9 +31,12 @@ impl SlabKey<()> for u64 {}
 
 impl SlabValue for u32 {}
 impl SlabValue for u64 {}
-impl SlabValue for () {}
 
 mod sealed {
+    use std::fmt::Debug;
+
+    use bytemuck::Pod;
+
     /// The cells of slabs.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Cell {
@@ -51,15 +66,15 @@ mod sealed {
         const CELL: Cell = Cell::Key64;
     }
 
-    /// Values that kernels count in.
-    pub trait Counts: Sized {
+    /// What cells have beside a key: a value that kernels count in, or nothing.
+    pub trait CellValue: Pod + Eq + Debug + Default + Send + Sync {
         /// The largest count that such a value holds.
         const MOST: u64;
         fn of_count(count: u64) -> Self;
         fn count(self) -> u64;
     }
 
-    impl Counts for u32 {
+    impl CellValue for u32 {
         const MOST: u64 = u32::MAX as u64;
         fn of_count(count: u64) -> Self {
             count as u32
@@ -69,7 +84,7 @@ mod sealed {
         }
     }
 
-    impl Counts for u64 {
+    impl CellValue for u64 {
         const MOST: u64 = u64::MAX;
         fn of_count(count: u64) -> Self {
             count
@@ -79,7 +94,7 @@ mod sealed {
         }
     }
 
-    impl Counts for () {
+    impl CellValue for () {
         const MOST: u64 = 0;
         fn of_count(_: u64) -> Self {}
         fn count(self) -> u64 {
@@ -88,7 +103,7 @@ mod sealed {
     }
 }
 
-pub(super) use sealed::Cell;
+pub(super) use sealed::{Cell, CellValue};
 
 impl Cell {
     /// Bytes of a cell, and of the link behind the cells of a slab.

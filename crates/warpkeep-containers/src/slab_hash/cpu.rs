@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::cell::{SlabKey, SlabValue};
+use super::cell::{CellValue, SlabKey};
 use super::request::{RawRequest, SlabAnswer, SlabOpKind};
 
 /// The pairs. A key has its values in the order in which they were inserted.
@@ -13,7 +13,7 @@ pub(super) enum CpuTable<K, V> {
     Multi { values: HashMap<K, VecDeque<V>>, len: u64 },
 }
 
-impl<K: SlabKey<V>, V: SlabValue> CpuTable<K, V> {
+impl<K: SlabKey<V>, V: CellValue> CpuTable<K, V> {
     pub(super) fn new(unique: bool, capacity: u64) -> Self {
         // No more than that, because a hint must not take all memory.
         let capacity = capacity.min(1 << 20) as usize;

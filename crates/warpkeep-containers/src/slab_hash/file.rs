@@ -5,12 +5,12 @@ use std::path::Path;
 use warpkeep_device::{Device, DeviceError};
 
 use super::body::SlabHash;
-use super::cell::{SlabKey, SlabValue};
+use super::cell::{CellValue, SlabKey};
 use super::request::SlabAnswer;
 use crate::file::{self, FileFormat, FileKind, Reader};
 use crate::{ContainerError, SlabHashOptions};
 
-impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
+impl<K: SlabKey<V>, V: CellValue> SlabHash<K, V> {
     fn format(kind: FileKind) -> FileFormat {
         FileFormat { kind, key_bytes: size_of::<K>() as u8, value_bytes: size_of::<V>() as u8 }
     }

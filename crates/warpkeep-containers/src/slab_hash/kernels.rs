@@ -209,9 +209,10 @@ impl Kernels {
             Cell::Key64 => Keys64::program(),
         };
         match (unique, cell) {
-            (true, _) => vec![all],
-            (false, Cell::Pair32 | Cell::Key32) => vec![all, Multi32::program()],
-            (false, Cell::Pair64 | Cell::Key64) => vec![all, Multi64::program()],
+            (false, Cell::Pair32) => vec![all, Multi32::program()],
+            (false, Cell::Pair64) => vec![all, Multi64::program()],
+            // Keys alone are unique: no table has them otherwise.
+            (true, _) | (false, Cell::Key32 | Cell::Key64) => vec![all],
         }
     }
 
@@ -222,11 +223,10 @@ impl Kernels {
             Cell::Key32 => Keys32::of_size(device, slab_bytes)?,
             Cell::Key64 => Keys64::of_size(device, slab_bytes)?,
         };
-        if !unique {
-            match cell {
-                Cell::Pair64 => Multi64::load(device)?.into(&mut kernels, slab_bytes),
-                _ => Multi32::load(device)?.into(&mut kernels, slab_bytes),
-            }
+        match (unique, cell) {
+            (false, Cell::Pair32) => Multi32::load(device)?.into(&mut kernels, slab_bytes),
+            (false, Cell::Pair64) => Multi64::load(device)?.into(&mut kernels, slab_bytes),
+            (true, _) | (false, Cell::Key32 | Cell::Key64) => {}
         }
         Ok(kernels)
     }

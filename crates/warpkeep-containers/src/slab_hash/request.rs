@@ -2,7 +2,7 @@
 
 use bytemuck::CheckedBitPattern;
 
-use super::cell::SlabValue;
+use super::cell::CellValue;
 
 /// A request of a batch of a [`SlabMap`](crate::SlabMap), or, with `()` for values, of a [`SlabSet`](crate::SlabSet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) struct RawRequest<K, V> {
     pub(super) value: V,
 }
 
-impl<K, V: SlabValue> RawRequest<K, V> {
+impl<K, V: CellValue> RawRequest<K, V> {
     pub(super) fn of(kind: SlabOpKind, key: K) -> Self {
         Self { code: kind as u8, key, value: V::default() }
     }
@@ -128,12 +128,16 @@ impl<K, V: SlabValue> RawRequest<K, V> {
     }
 }
 
-impl<K: Copy, V: SlabValue> SlabRequest<K, V> {
+impl<K: Copy, V> SlabRequest<K, V> {
     /// The key it is about.
     pub fn key(self) -> K {
-        self.raw().key
+        match self {
+            Self::Search(key) | Self::Insert(key, _) | Self::Replace(key, _) | Self::Delete(key) => key,
+        }
     }
+}
 
+impl<K: Copy, V: CellValue> SlabRequest<K, V> {
     pub(super) fn raw(self) -> RawRequest<K, V> {
         match self {
             Self::Search(key) => RawRequest::of(SlabOpKind::Search, key),
@@ -144,12 +148,20 @@ impl<K: Copy, V: SlabValue> SlabRequest<K, V> {
     }
 }
 
-impl<K: Copy, V: SlabValue> SlabMultiRequest<K, V> {
+impl<K: Copy, V> SlabMultiRequest<K, V> {
     /// The key it is about.
     pub fn key(self) -> K {
-        self.raw().key
+        match self {
+            Self::Search(key)
+            | Self::Insert(key, _)
+            | Self::Delete(key)
+            | Self::Count(key)
+            | Self::DeleteAll(key) => key,
+        }
     }
+}
 
+impl<K: Copy, V: CellValue> SlabMultiRequest<K, V> {
     pub(super) fn raw(self) -> RawRequest<K, V> {
         match self {
             Self::Search(key) => RawRequest::of(SlabOpKind::Search, key),
@@ -161,7 +173,7 @@ impl<K: Copy, V: SlabValue> SlabMultiRequest<K, V> {
     }
 }
 
-impl<V: SlabValue> SlabAnswer<V> {
+impl<V: CellValue> SlabAnswer<V> {
     /// The answer that kernels write as a status and a value.
     pub(super) fn of(status: SlabStatus, value: V) -> Self {
         match status {
@@ -175,7 +187,9 @@ impl<V: SlabValue> SlabAnswer<V> {
             SlabStatus::Counted => Self::Counted(value.count() as u32),
         }
     }
+}
 
+impl<V> SlabAnswer<V> {
     /// The value of the key before the request, if it had one.
     pub fn value(self) -> Option<V> {
         match self {

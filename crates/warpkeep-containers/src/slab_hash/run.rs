@@ -6,7 +6,7 @@ use warpkeep_device::{
 };
 
 use super::batch::Columns;
-use super::cell::SlabValue;
+use super::cell::CellValue;
 use super::kernels::{Codes, Requests, THREADS};
 use super::request::{RawRequest, SlabAnswer, SlabOpKind, SlabStatus};
 use super::table::{COUNTER_LINES, CounterLine, Counts, SlabTable};
@@ -45,7 +45,7 @@ impl Staged {
 
 impl SlabTable {
     /// Runs requests, some of which may change the table, at the same time; gives the answer to each.
-    pub(super) fn apply<K: bytemuck::Pod, V: SlabValue>(
+    pub(super) fn apply<K: bytemuck::Pod, V: CellValue>(
         &mut self,
         requests: impl ExactSizeIterator<Item = RawRequest<K, V>> + Clone,
     ) -> Result<Vec<SlabAnswer<V>>> {
@@ -67,7 +67,7 @@ impl SlabTable {
     }
 
     /// Runs requests that change nothing; values are gathered in the column, if there is one.
-    pub(super) fn read<K: bytemuck::Pod, V: SlabValue>(
+    pub(super) fn read<K: bytemuck::Pod, V: CellValue>(
         &self,
         requests: impl ExactSizeIterator<Item = RawRequest<K, V>>,
         gathered: Option<&Buffer>,
@@ -208,7 +208,7 @@ impl SlabTable {
     }
 
     /// Runs a batch of slices; gives the answers, and what the table holds then, if the batch changes it.
-    fn run<K: bytemuck::Pod, V: SlabValue>(
+    fn run<K: bytemuck::Pod, V: CellValue>(
         &self,
         changes: bool,
         requests: impl ExactSizeIterator<Item = RawRequest<K, V>>,

@@ -8,7 +8,7 @@ use warpkeep_device::{
 };
 
 use super::build::BuildScratch;
-use super::cell::{Cell, SlabValue};
+use super::cell::{Cell, CellValue};
 use super::kernels::{Kernels, List, Move, THREADS};
 use super::mixer::KeyMixer;
 use super::run::Staged;
@@ -213,7 +213,7 @@ impl SlabTable {
     }
 
     /// All keys and their values, as [`list_on`](Self::list_on) lists them.
-    pub(super) fn pairs<K: bytemuck::Pod, V: SlabValue>(&self) -> Result<(Vec<K>, Vec<V>)> {
+    pub(super) fn pairs<K: bytemuck::Pod, V: CellValue>(&self) -> Result<(Vec<K>, Vec<V>)> {
         let room = self.len()?;
         let keys = self.device.allocate(size_of::<K>() * room as usize)?;
         let values = self.device.allocate(size_of::<V>() * room as usize)?;

@@ -3,7 +3,7 @@
 use warpkeep_device::Result;
 
 use super::body::SlabHash;
-use super::cell::{SlabKey, SlabValue};
+use super::cell::{CellValue, SlabKey};
 use super::kernels::Verify;
 use super::table::SlabTable;
 use crate::ContainerError;
@@ -11,7 +11,7 @@ use crate::ContainerError;
 /// Words that the kernel counts in: `slab_batch::Verified` of `kernels/slab_verify.h`.
 pub(super) const VERIFIED_WORDS: usize = 10;
 
-impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
+impl<K: SlabKey<V>, V: CellValue> SlabHash<K, V> {
     /// An error unless the table is sound; on the CPU, unless the length is exact.
     pub(super) fn verify(&self) -> Result<(), ContainerError> {
         match self {

@@ -84,7 +84,7 @@ widths! {
 }
 
 /// A key and the number of a value that is added, or put where values are no numbers; with 0 the key is erased.
-type Operation = (u64, u64);
+pub(crate) type Operation = (u64, u64);
 
 /// The number of an operation's value, and the answer to it.
 type Call<V> = (u64, MapAnswer<V>);
@@ -126,14 +126,20 @@ where
         Ok(statuses.iter().zip(before.to_vec::<V>()?).map(answer).collect())
     }
 
+    /// In a new map: every other thread puts a value, and those between find one. The answers of the latter.
+    pub(crate) fn find_beside_puts(&self, ops: &[Operation]) -> Result<Vec<MapAnswer<V>>, DeviceError> {
+        let other = Self::create(&self.device, 0)?;
+        let answers = other.launch(&self.put_and_find, MapOpKind::Put, ops)?;
+        Ok(answers.into_iter().skip(1).step_by(2).collect())
+    }
+
     /// In a new map: half of the threads put the values of their keys, which are numbers from 1 on, and the others find them or nothing; an
     /// error if one finds something else.
     fn put_and_find(&self, keys: u64) -> Result<(), String> {
         let ops: Vec<Operation> = (0..4 * keys).map(|i| (i / 2 % keys, i / 2 % keys + 1)).collect();
         let failed = |error: DeviceError| error.to_string();
-        let other = Self::create(&self.device, 0).map_err(failed)?;
-        let answers = other.launch(&self.put_and_find, MapOpKind::Put, &ops).map_err(failed)?;
-        for ((key, number), answer) in ops.iter().zip(&answers).skip(1).step_by(2) {
+        let answers = self.find_beside_puts(&ops).map_err(failed)?;
+        for ((key, number), answer) in ops.iter().skip(1).step_by(2).zip(&answers) {
             let none = bytemuck::Zeroable::zeroed();
             let right = [(MapStatus::Found, V::of(*number)), (MapStatus::Absent, none)];
             if !right.contains(&(answer.status, answer.before)) {

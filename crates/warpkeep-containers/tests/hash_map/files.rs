@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use warpkeep_containers::{ContainerError, HashMap, HashMapOptions, MapOp};
+use warpkeep_containers::{ContainerError, HashMap, HashMapOptions, HashSet, MapOp, MapStatus};
 use warpkeep_device::{Device, DeviceError, Mode};
+
+use crate::keys::{TestKey as _, key_of_hash};
 
 fn options() -> HashMapOptions {
     HashMapOptions::default().seed(5)
@@ -104,6 +106,111 @@ fn a_file_that_cannot_be_written_leaves_the_old_one() {
     fs::create_dir(&path).unwrap();
     assert!(filled(3).save(&path).is_err());
     assert_eq!(names(folder.path()), ["pairs.map"]);
+}
+
+#[test]
+fn files_that_others_left_are_passed_over_and_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.map");
+    // Those of a program that had the same process number and did not come to the end of its saves.
+    let left = |number: usize| folder.path().join(format!("pairs.map.{}-{number}.new", std::process::id()));
+    for number in 0..1000 {
+        fs::write(left(number), [number as u8]).unwrap();
+    }
+    let map = filled(3);
+    map.save(&path).unwrap();
+    assert_eq!(HashMap::<u64, u64>::load_on_cpu(&path, &options()).unwrap().len().unwrap(), 3);
+    for number in 0..1000 {
+        assert_eq!(fs::read(left(number)).unwrap(), [number as u8]);
+    }
+    assert_eq!(names(folder.path()).len(), 1001);
+}
+
+#[test]
+fn a_map_saved_by_the_cpu_has_a_seed_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.map");
+    let device = Device::simulated(Mode::fast()).unwrap();
+    // With the seed 0 all of them have the same two buckets.
+    let keys: Vec<u64> = (0..200).map(|number| u64::in_buckets(3, 2, number)).collect();
+    let defaults = HashMapOptions::default();
+    // A map of the CPU with the seed 0 is saved as it was before the CPU had seeds.
+    for options in [defaults.clone(), defaults.clone().seed(0)] {
+        let map = HashMap::<u64, u64>::on_cpu(&options);
+        map.insert(&keys[..100], &keys[..100]).unwrap();
+        map.save(&path).unwrap();
+        let loaded = HashMap::<u64, u64>::load(&device, &path, &defaults).unwrap();
+        let answers = loaded.insert(&keys[100..], &keys[100..]).unwrap();
+        assert!(answers.iter().all(|answer| answer.status == MapStatus::Inserted), "{answers:?}");
+        let set = HashSet::<u64>::on_cpu(&options);
+        set.insert(&keys[..100]).unwrap();
+        set.save(&path).unwrap();
+        let loaded = HashSet::<u64>::load(&device, &path, &defaults).unwrap();
+        assert!(loaded.insert(&keys[100..]).unwrap().iter().all(|status| *status == MapStatus::Inserted));
+    }
+}
+
+#[test]
+fn a_map_larger_than_most_bytes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.map");
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let refused = |made: Result<HashMap, ContainerError>, bytes: u64| {
+        let error = made.unwrap_err();
+        let is_so = matches!(error.device(), Some(DeviceError::OutOfBudget { left, .. }) if *left == bytes);
+        assert!(is_so, "{bytes}: {error}");
+        assert_eq!(device.allocated(), 0);
+    };
+    let sized = |items, bytes| HashMap::new(&device, &options().items(items).most_bytes(bytes));
+    refused(sized(1 << 20, 4096), 4096);
+    refused(sized(1 << 20, (32 << 20) - 1), (32 << 20) - 1);
+    // There is no map of fewer buckets than 64.
+    refused(sized(0, 4095), 4095);
+    refused(sized(0, 0), 0);
+    // Room is what a load of 0.95 leaves.
+    refused(sized(244, 4096), 4096);
+    assert_eq!(sized(243, 4096).unwrap().stats().unwrap().most_bytes, 4096);
+    filled(20_000).save(&path).unwrap();
+    let load = |bytes| HashMap::load(&device, &path, &options().most_bytes(bytes));
+    refused(load(4096), 4096);
+    refused(load(256 << 10), 256 << 10);
+    assert_eq!(load(512 << 10).unwrap().len().unwrap(), 20_000);
+}
+
+#[test]
+fn a_map_that_was_saved_at_a_high_load_is_loaded_into_as_much_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.map");
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let options = HashMapOptions::default().seed(0).most_bytes(4096);
+    // Four keys for each of 64 buckets.
+    let keys: Vec<u64> = (0..256).map(|i| key_of_hash((i % 64) | (i << 32))).collect();
+    for count in [243, 244, 250, 256] {
+        let map = HashMap::new(&device, &options).unwrap();
+        let answers = map.insert(&keys[..count], &keys[..count]).unwrap();
+        assert!(answers.iter().all(|answer| answer.status == MapStatus::Inserted), "{count}");
+        map.save(&path).unwrap();
+        let loaded = HashMap::load(&device, &path, &options).unwrap();
+        assert_eq!(pairs(&loaded), pairs(&map), "{count}");
+        assert_eq!(loaded.stats().unwrap().slots, 256);
+        loaded.verify().unwrap();
+    }
+}
+
+#[test]
+fn keys_that_find_no_slot_when_they_are_loaded_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.map");
+    let device = Device::simulated(Mode::fast()).unwrap();
+    // Nine keys of two buckets, which a map with another seed has.
+    let keys: Vec<u64> = (0..9).map(|number| u64::in_buckets(3, 2, number)).collect();
+    let map = HashMap::new(&device, &options()).unwrap();
+    map.insert(&keys, &keys).unwrap();
+    map.save(&path).unwrap();
+    drop(map);
+    let error = HashMap::<u64, u64>::load(&device, &path, &options().seed(0)).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBudget { asked: 8192, left: 4096 })), "{error}");
+    assert_eq!(device.allocated(), 0);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use warpkeep_containers::{HashMap, HashMapOptions, MapOp, MapOpKind, MapStatus, Upsert};
 use warpkeep_device::sim::{Fast, Seeded};
 use warpkeep_device::{Device, Mode};
+use warpkeep_suites::device::Container as _;
 
-use crate::keys::key_of_hash;
+use crate::calls::{CallKernels, Calls, Operation, Widths};
+use crate::keys::{TestKey, TestValue, key_of_hash};
 use crate::model::{Model, check_answers, check_contents};
 
 fn map(device: &Device) -> HashMap {
@@ -263,4 +265,116 @@ fn a_key_is_found_while_others_are_displaced() {
     });
     assert!(map.verify().unwrap() > 0, "keys are in their second buckets");
     assert_eq!(map.len().unwrap(), 20);
+}
+
+/// Threads that put and find the same few keys in one launch. Keys and values have a relation of their halves that a torn pair would not have.
+fn torn<K: TestKey, V: TestValue>(seeds: u64) -> Option<String>
+where
+    CallKernels: Widths<K, V>,
+{
+    let whole = |number: u64| number << 32 | number;
+    (0..seeds).find_map(|seed| {
+        let mode = Mode::Seeded(Seeded { switch_chance: 500, ..Seeded::new(seed) });
+        let calls = Calls::<K, V>::create(&Device::simulated(mode).unwrap(), 0).unwrap();
+        let ops: Vec<Operation> = (0..128).map(|i| (whole(i / 2 % 5 + 1), whole(i / 2 + 1))).collect();
+        let found = calls.find_beside_puts(&ops).unwrap();
+        ops.iter().skip(1).step_by(2).zip(found).find_map(|((key, _), answer)| {
+            let mut put = ops.iter().step_by(2).filter(|(other, _)| other == key);
+            let is_whole =
+                answer.status == MapStatus::Absent || put.any(|(_, number)| answer.before == V::of(*number));
+            (!is_whole).then(|| format!("seed {seed}: key {key:x} was found with {answer:?}"))
+        })
+    })
+}
+
+#[test]
+fn pairs_are_not_torn_inside_a_launch() {
+    assert_eq!(torn::<u64, u64>(12), None);
+    assert_eq!(torn::<u64, u32>(6), None);
+    assert_eq!(torn::<u32, u64>(6), None);
+    assert_eq!(torn::<u64, [u64; 2]>(6), None);
+    assert_eq!(torn::<u32, [u64; 2]>(6), None);
+}
+
+#[test]
+fn what_is_asked_of_a_whole_map_is_right_beside_changes() {
+    let device = fast();
+    let map = map(&device);
+    let stay: Vec<u64> = (0..300).collect();
+    map.insert(&stay, &stay).unwrap();
+    // Each writer adds 50 keys or removes them, as a whole.
+    let lengths = [300, 350, 400];
+    std::thread::scope(|threads| {
+        for writer in 1..3_u64 {
+            let map = &map;
+            threads.spawn(move || {
+                let keys: Vec<u64> = (0..50).map(|i| writer << 40 | i).collect();
+                for _ in 0..40 {
+                    map.insert(&keys, &keys).unwrap();
+                    map.erase(&keys).unwrap();
+                }
+            });
+        }
+        threads.spawn(|| (0..100).for_each(|_| assert!(lengths.contains(&map.len().unwrap()))));
+        threads.spawn(|| (0..100).for_each(|_| assert!(lengths.contains(&map.stats().unwrap().items))));
+        threads.spawn(|| (0..40).for_each(|_| assert!(map.verify().is_ok())));
+        for _ in 0..2 {
+            threads.spawn(|| {
+                let stream = device.stream().unwrap();
+                let (mut keys, mut values) =
+                    (device.allocate(8 * 400).unwrap(), device.allocate(8 * 400).unwrap());
+                for _ in 0..40 {
+                    let count = map.retrieve_all_on(&mut keys, &mut values, &stream).unwrap();
+                    assert!(lengths.contains(&count), "{count}");
+                    let mut listed = keys.to_vec::<u64>().unwrap()[..count as usize].to_vec();
+                    assert_eq!(listed, values.to_vec::<u64>().unwrap()[..count as usize]);
+                    listed.sort_unstable();
+                    assert_eq!(listed[..300], stay);
+                }
+            });
+        }
+    });
+    assert_eq!(map.len().unwrap(), 300);
+    map.verify().unwrap();
+}
+
+/// A map with 1024 buckets and no more: its keys up to this share of the slots are found, and no other is.
+fn found_at_load<K: TestKey, V: TestValue>(permille: u64) {
+    let bucket = 64 + if size_of::<V>() == 16 { 16 * crate::crowded::slots::<K, V>() } else { 0 };
+    let options = HashMapOptions::default().seed(0).most_bytes(bucket << 10);
+    let map = HashMap::<K, V>::new(&fast(), &options).unwrap();
+    let slots = map.stats().unwrap().slots << 4;
+    let (mut there, mut tried) = (Vec::new(), 0);
+    while (there.len() as u64) * 1000 < slots * permille {
+        let left = (slots * permille).div_ceil(1000) - there.len() as u64;
+        let keys: Vec<K> = (tried..tried + left).map(K::cut).collect();
+        let values: Vec<V> = (tried..tried + left).map(V::of).collect();
+        tried += left;
+        assert!(tried < 4 * slots, "{} of {slots} slots are full after {tried} keys", there.len());
+        let answers = map.insert(&keys, &values).unwrap();
+        let pairs = keys.into_iter().zip(values).zip(answers);
+        there.extend(pairs.filter(|(_, answer)| answer.status == MapStatus::Inserted).map(|(pair, _)| pair));
+    }
+    assert_eq!(map.stats().unwrap().slots, slots);
+    let keys: Vec<K> = there.iter().map(|(key, _)| *key).collect();
+    let right: Vec<Option<V>> = there.iter().map(|(_, value)| Some(*value)).collect();
+    assert_eq!(map.find(&keys).unwrap(), right);
+    let others: Vec<K> = (1 << 20..(1 << 20) + slots).map(K::cut).collect();
+    assert!(map.find(&others).unwrap().iter().all(Option::is_none));
+    assert!(map.erase(&others).unwrap().iter().all(|answer| answer.status == MapStatus::Absent));
+    map.verify().unwrap();
+    // Half of them go; the rest is found, and what went is not.
+    let (gone, left) = keys.split_at(keys.len() / 2);
+    map.erase(gone).unwrap();
+    assert!(map.contains(gone).unwrap().iter().all(|found| !found));
+    assert_eq!(map.find(left).unwrap(), right[gone.len()..]);
+}
+
+#[test]
+fn keys_are_found_and_others_missed_at_high_loads() {
+    for permille in [900, 950, 980] {
+        found_at_load::<u64, u64>(permille);
+        found_at_load::<u32, u32>(permille);
+        found_at_load::<u64, [u64; 2]>(permille);
+    }
 }

@@ -186,6 +186,26 @@ fn values_are_counted_and_gathered_in_device_memory() {
 }
 
 #[test]
+fn values_behind_the_end_of_a_column_are_left_out_wherever_they_begin() {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut map = SlabMultiMap::<u64, u64>::new(&device, options()).unwrap();
+    map.build(&[7; 40], &(100..140).collect::<Vec<_>>()).unwrap();
+    let keys = device.upload(&[7_u64]).unwrap();
+    // The last positions wrap around to the first ones of the column.
+    for begin in [u64::MAX, u64::MAX - 20, 1 << 63, 1 << 61, 10] {
+        let begins = device.upload(&[begin]).unwrap();
+        let mut values = device.upload(&[1_u64; 10]).unwrap();
+        map.gather_on(&keys, &begins, 1, &mut values, &stream).unwrap();
+        assert_eq!(values.to_vec::<u64>().unwrap(), [1; 10], "from {begin} on");
+    }
+    let begins = device.upload(&[4_u64]).unwrap();
+    let mut values = device.upload(&[1_u64; 6]).unwrap();
+    map.gather_on(&keys, &begins, 1, &mut values, &stream).unwrap();
+    assert_eq!(values.to_vec::<u64>().unwrap(), [1, 1, 1, 1, 100, 101]);
+}
+
+#[test]
 fn buffers_that_are_too_short_are_refused_before_anything_is_changed() {
     let device = device();
     let stream = device.stream().unwrap();

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytemuck::NoUninit;
-use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest, SlabSet, SlabTableRef};
+use warpkeep_containers::{
+    DeviceSlabAnswers, DeviceSlabOps, SlabAnswer, SlabHashOptions, SlabKey, SlabMap, SlabOpKind, SlabOpKinds,
+    SlabRequest, SlabSet, SlabStatus, SlabTableRef, SlabValue,
+};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DevicePtr, Grid, KernelSet as _, Mode};
 
@@ -32,6 +35,42 @@ fn trap_delete_does_not_erase_a_wide_pair_that_came_meanwhile() {
         for value in answers.iter().filter_map(|answer| answer.value()).chain(left) {
             assert_eq!(value, whole(value & 0xff));
         }
+    }
+}
+
+/// Replacements of a key and one deletion of all its pairs, at the same time.
+fn delete_all_beside_replacements<W: SlabKey<W> + SlabValue>(seed: u64, word: fn(u64) -> W) {
+    let mode = Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) });
+    let device = Device::simulated(mode).unwrap();
+    let stream = device.stream().unwrap();
+    let mut map = SlabMap::<W, W>::new(&device, crowded()).unwrap();
+    map.apply(&[SlabRequest::Insert(word(5), word(0))]).unwrap();
+    let mut kinds = [SlabOpKind::Replace as u8; 40];
+    kinds[20] = SlabOpKind::DeleteAll as u8;
+    let codes = device.upload(&kinds).unwrap();
+    let keys = device.upload(&[word(5); 40]).unwrap();
+    let values = device.upload(&(1..41).map(word).collect::<Vec<W>>()).unwrap();
+    let mut statuses = device.allocate(40).unwrap();
+    let mut found = device.allocate(40 * size_of::<W>()).unwrap();
+    let kinds = SlabOpKinds::Each(&codes);
+    let ops = DeviceSlabOps { kinds, keys: &keys, values: Some(&values), count: 40 };
+    let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
+    map.apply_on(ops, answers, &stream).unwrap();
+    let (statuses, found) = (statuses.to_vec::<u8>().unwrap(), found.to_vec::<W>().unwrap());
+    let deleted = (statuses[20], found[20]);
+    assert_eq!(deleted, (SlabStatus::Counted as u8, word(1)), "seed {seed}: the key was there");
+    let inserted = statuses.iter().filter(|status| **status == SlabStatus::Inserted as u8).count();
+    let left = map.search(&[word(5)]).unwrap()[0];
+    assert_eq!(inserted, usize::from(left.is_some()), "seed {seed}: one inserts behind the deletion");
+    assert_eq!(map.len().unwrap(), inserted as u64);
+    map.verify().unwrap();
+}
+
+#[test]
+fn trap_delete_all_beside_replacements_removes_the_key() {
+    for seed in 0..40 {
+        delete_all_beside_replacements::<u32>(seed, |number| number as u32);
+        delete_all_beside_replacements::<u64>(seed, |number| number);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Slab maps and slab sets as the suites of containers see them: few buckets, so that chains grow and requests collide.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use warpkeep_containers::{
-    ContainerError, SlabAnswer, SlabHashOptions, SlabKey, SlabMap, SlabRequest, SlabSet, SlabValue,
+    ContainerError, SlabAnswer, SlabHashOptions, SlabKey, SlabMap, SlabRequest, SlabSet,
 };
 use warpkeep_device::{Device, DeviceError, Program};
 use warpkeep_suites::device::{Container, Dice};
@@ -13,7 +14,7 @@ const KEYS: u64 = 90;
 /// A slab hash with unique keys.
 pub(crate) trait Table: Sized {
     type Key: SlabKey<Self::Value>;
-    type Value: SlabValue + Ord;
+    type Value: Copy + Ord + Default + Debug + Send + Sync;
 
     fn programs() -> Vec<Program>;
     fn create(device: &Device, options: SlabHashOptions) -> Result<Self, ContainerError>;
@@ -158,7 +159,7 @@ impl<T: Table, const SLAB_BYTES: u32, const GROWS: bool> Container for Slabs<T, 
 /// The value of a key after requests that ran at the same time, if some order of them gives these answers. Each request that changed something
 /// leads from one value to another: all of them have to lie on one way from the first value, which exists if every value is entered as often as it
 /// is left, except for the first and the last one, and all can be reached. The other requests need their value to lie on that way.
-pub(crate) fn explain<K: Copy, V: SlabValue + Ord>(
+pub(crate) fn explain<K: Copy, V: Copy + Ord>(
     before: Option<V>,
     events: &[(SlabRequest<K, V>, SlabAnswer<V>)],
 ) -> Option<Option<V>> {

@@ -310,14 +310,18 @@ private:
         bool counts = hit && cell.is_live();
         Value* to = nullptr;
         if (what == SlabOp::Gather) {
-            u64 at = (u64)value + passed + popc(tile.ballot(counts) & ((1u << tile.rank()) - 1));
-            if (counts && at < room) to = gathered + at;
+            u64 begin = (u64)value, rank = passed + (u64)popc(tile.ballot(counts) & ((1u << tile.rank()) - 1));
+            // Without a sum that could wrap around: the caller chose where values begin.
+            if (counts && begin < room && rank < room - begin) to = gathered + begin + rank;
         }
         if (to) store(to, cell.value());
         bool deletes = !ReadOnly && what == SlabOp::DeleteAll;
-        // Whose CAS fails has lost its cell to another deletion, which counts it.
-        if (deletes && counts) {
-            counts = same_word(cas<Scope::Device, Order::Relaxed>(slab + tile.rank(), cell.word, cell.tombstone().word), cell.word);
+        // A CAS fails because of a replacement, and the key is there still, or because of another deletion, which counts the cell. The key of a cell stays.
+        for (Cell seen = cell; deletes && counts;) {
+            Word was = cas<Scope::Device, Order::Relaxed>(slab + tile.rank(), seen.word, seen.tombstone().word);
+            if (same_word(was, seen.word)) break;
+            seen = Cell{was};
+            counts = seen.is_live();
         }
         u32 counted = popc(tile.ballot(counts));
         passed += counted;
