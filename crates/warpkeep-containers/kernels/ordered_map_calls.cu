@@ -92,3 +92,40 @@ WK_KERNEL_OF(ordered_map_calls_count_events, ordered_map_calls::Events, 128) {
     u64 i = global_index(), before;
     if (i < p.count) store(p.statuses + i, (u8)p.map.upsert(OrderedOp::Add, load(p.events + i), 1, before));
 }
+
+namespace ordered_map_calls {
+
+struct Both {
+    OrderedWriterRef<u64, u64> writer;
+    OrderedMapRef<u64, u64> before;
+    const u64* keys;
+    // Of each key with an even number: how many keys are in the next 100 before the changes, the sum of their values, and the key below.
+    u32* counts;
+    u64* sums;
+    u64* below;
+    // Of each key with an odd number: the answer to its change.
+    u8* statuses;
+    u64 count;
+};
+
+}  // namespace ordered_map_calls
+
+// Every second thread changes the map, and the others read the state before.
+WK_KERNEL(ordered_map_calls_both, ordered_map_calls::Both) {
+    using namespace ordered_map_calls;
+    u64 i = global_index(), its;
+    if (i >= p.count) return;
+    u64 key = load(p.keys + i), end = key + 100;
+    if (i % 2) {
+        OrderedOp op = i % 4 == 1 ? OrderedOp::Erase : OrderedOp::Add;
+        store(p.statuses + i, (u8)p.writer.run(op, key, 1, its));
+        return;
+    }
+    u64 sum = 0;
+    for (auto at = p.before.first_at_least(key); at.is_valid() && at.key() <= end; at.next()) sum += at.value();
+    auto below = p.before.last_below(key);
+    store(p.counts + i, p.before.count(key, end));
+    store(p.sums + i, sum);
+    store(p.below + i, below.is_valid() ? below.key() : ~0ull);
+    store(p.statuses + i, (u8)0);
+}

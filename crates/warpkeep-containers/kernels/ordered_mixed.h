@@ -185,7 +185,7 @@ template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
                 read_nearest(p, batch, from, op);
             } else {
                 u32 its = read_range(p, batch, from, load(batch.keys + i), op == OrderedOp::Range && !p.total);
-                count = op == OrderedOp::Range ? its : 0;
+                count = op == OrderedOp::Range ? length_of(p, its) : 0;
                 if (p.lengths && count) store(p.lengths + number, (u32)count);
             }
         }

@@ -8,19 +8,38 @@
 
 namespace ordered_map {
 
-// Leaves that a batch replaced. One that was written for version `begin` and replaced for version `end` is needed while a version from `begin` up to, but
+// Leaves that a batch replaced: they go to the end of a list of such leaves.
+struct Retire {
+    const u32* from;
+    // Where they go, and for each the version from which on it is not in use.
+    u32* handles;
+    u64* ends;
+    u64 count;
+    u64 end;
+};
+
+// A thread for each leaf.
+WK_DEVICE void retire(const Retire& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    store(p.handles + i, load(p.from + i));
+    store(p.ends + i, p.end);
+}
+
+// Leaves that batches replaced. One that was written for version `begin` and replaced for version `end` is needed while a version from `begin` up to, but
 // not including, `end` is pinned.
 struct Sweep {
     const u8* leaves;
     const u32* retired;
+    const u64* ends;
     u64 count;
-    u64 end;
     // Versions that are pinned, in ascending order.
     const u64* pins;
     u64 pin_count;
     // What becomes of the leaves: lists, and how many are on each. They stay on the list of retired ones if there are none.
     u32* free;
     u32* kept;
+    u64* kept_ends;
     u64* listed;
     // For each pin, leaves that it needs and the pin before does not, minus those that the pin before needs and it does not.
     u64* held;
@@ -42,8 +61,8 @@ WK_DEVICE void sweep(const Sweep& p) {
     u64 i = global_index();
     bool mine = i < p.count;
     u32 handle = mine ? load(p.retired + i) : 0;
-    u64 begin = mine ? load((const u64*)(p.leaves + handle * p.leaf_bytes) + 1) : 0;
-    u64 first = p.first_pin(begin), last = p.first_pin(p.end);
+    u64 begin = mine ? load((const u64*)(p.leaves + handle * p.leaf_bytes) + 1) : 0, end = mine ? load(p.ends + i) : 0;
+    u64 first = p.first_pin(begin), last = p.first_pin(end);
     bool is_needed = first < last;
     if (p.held && mine && is_needed) {
         fetch_add(p.held + first, 1ull);
@@ -52,8 +71,12 @@ WK_DEVICE void sweep(const Sweep& p) {
     if (!p.free) return;
     u64 freed = append_by_warp(p.listed, mine && !is_needed), kept = append_by_warp(p.listed + 1, mine && is_needed);
     if (!mine) return;
-    if (is_needed) store(p.kept + kept, handle);
-    else store(p.free + freed, handle);
+    if (!is_needed) {
+        store(p.free + freed, handle);
+        return;
+    }
+    store(p.kept + kept, handle);
+    store(p.kept_ends + kept, end);
 }
 
 // What verify() counts.
@@ -120,6 +143,7 @@ template <class K, class V> struct Params {
     using Rewrite = ordered_map::Rewrite<K, V>;
     using Keep = ordered_map::Keep<K, V>;
     using Merge = ordered_map::Merge<K, V>;
+    using Retire = ordered_map::Retire;
     using Sweep = ordered_map::Sweep;
     using Verify = ordered_map::Verify<K, V>;
     using Fill = ordered_map::Fill<K, V>;
@@ -150,6 +174,7 @@ template <class K, class V> struct Params {
     WK_KERNEL_OF(prefix##_keep, Params::Keep, ordered_map::kThreads) { ordered_map::keep(p); }                   \
     WK_KERNEL_OF(prefix##_find_merges, Params::Merge, ordered_map::kThreads) { ordered_map::find_merges(p); }    \
     WK_KERNEL_OF(prefix##_merge, Params::Merge, ordered_map::kThreads) { ordered_map::merge(p); }                \
+    WK_KERNEL_OF(prefix##_retire, Params::Retire, ordered_map::kThreads) { ordered_map::retire(p); }              \
     WK_KERNEL_OF(prefix##_sweep, Params::Sweep, ordered_map::kThreads) { ordered_map::sweep(p); }                \
     WK_KERNEL_OF(prefix##_verify, Params::Verify, ordered_map::kThreads) { ordered_map::verify(p); }             \
     WK_KERNEL_OF(prefix##_fill, Params::Fill, ordered_map::kThreads) { ordered_map::fill(p); }                   \

@@ -45,13 +45,14 @@ template <class K, class V, class Levels> WK_DEVICE u32 range_alone(const Reads<
 }
 
 // Gives the number of pairs to add to those of all ranges.
-template <class K, class V, class Levels> WK_DEVICE u32 read_alone(const Reads<K, V>& p, u64 i, const Levels& levels) {
+template <class K, class V, class Levels> WK_DEVICE u64 read_alone(const Reads<K, V>& p, u64 i, const Levels& levels) {
     bool is_range = p.code == (u32)OrderedOp::Range;
     u32 count = range_alone(p, i, is_range && !p.total, levels);
-    if (p.lengths) store(p.lengths + i, is_range ? count : 0u);
+    u64 length = is_range ? length_of(p, count) : 0;
+    if (p.lengths) store(p.lengths + i, (u32)length);
     if (p.found_keys) store(p.found_keys + i, K{});
     if (p.found_values) store(p.found_values + i, (V)0);
-    return is_range ? count : 0;
+    return length;
 }
 
 // Ranges alone, or counts: a thread for each.

@@ -189,14 +189,15 @@ template <class K, class V> struct Reads {
     K* found_keys;
     V* found_values;
     u32* counts;
-    // Pairs of ranges: those of range i from offsets[i] on, or from i * stride on. None if there are no columns.
+    // Pairs of ranges: those of range i from offsets[i] on, or from i * stride on, and at most `stride` of each. None if there are no columns.
     K* pair_keys;
     V* pair_values;
     const u32* offsets;
     u64 stride;
     // Pairs that the columns have room for.
     u64 room;
-    // To find offsets: the number of pairs of each range, 0 for other operations, and of all ranges together. Then no pairs are written.
+    // To find offsets: the number of pairs of each range, at most `stride`, 0 for other operations, and of all ranges together. Then no pairs are
+    // written.
     u32* lengths;
     u64* total;
     u32 code;
@@ -206,10 +207,20 @@ template <class K, class V> struct Reads {
 // Where the pairs of range i go, and how many there is room for.
 template <class K, class V> WK_DEVICE u64 room_of(const Reads<K, V>& p, u64 i, u64& first) {
     if (!p.pair_keys) return 0;
-    first = p.offsets ? load(p.offsets + i) : i * p.stride;
+    if (p.offsets) {
+        first = load(p.offsets + i);
+    } else {
+        // The number of a range has 31 bits, the stride can be anything. No columns have room for 2^63 pairs.
+        u64 upper = (p.stride >> 32) * i;
+        if (upper >> 31) return 0;
+        first = (upper << 32) + (u32)p.stride * i;
+    }
     u64 left = first < p.room ? p.room - first : 0;
-    return p.offsets || left < p.stride ? left : p.stride;
+    return left < p.stride ? left : p.stride;
 }
+
+// The number of pairs of a range of `count` keys, to find offsets.
+template <class K, class V> WK_DEVICE u64 length_of(const Reads<K, V>& p, u32 count) { return count < p.stride ? count : p.stride; }
 
 template <class K, class V> WK_DEVICE void answer_range(const Reads<K, V>& p, u64 i, u32 count, bool is_truncated) {
     if (p.counts) store(p.counts + i, count);

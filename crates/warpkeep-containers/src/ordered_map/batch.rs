@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, Stream};
+use warpkeep_device::{Buffer, DevicePtr, Grid, Result, Stream};
 
 use super::columns::{PairColumns, Planned, Staged, WorkColumns};
 use super::fill::fills;
@@ -11,8 +11,9 @@ use super::kernels::{
     SortedBatch, THREADS, Work,
 };
 use super::op::OrderedStatus;
-use super::pool::{PoolState, SweepColumns, too_large};
+use super::pool::{LEAST_SPARE, NoRoom as _, PoolState, too_large};
 use super::reads::Pairs;
+use super::retired::SweepColumns;
 use super::tree::{Tree, Writer};
 use super::version::{Layout, Version};
 use crate::ContainerError;
@@ -82,17 +83,50 @@ impl Tree {
         stream: &Stream,
         fetch: impl FnOnce(u64, &mut PairColumns) -> Result<()>,
     ) -> Result<(), ContainerError> {
-        // SAFETY: the caller's promise.
-        let applied = unsafe { self.try_apply(staged, planned, pairs, memory, stream, fetch) };
-        settled(applied, stream)
+        self.writing(stream, |writer| {
+            // SAFETY: the caller's promise.
+            unsafe { self.try_apply(writer, staged, planned, pairs, memory, stream, fetch) }
+        })
+    }
+
+    /// As [`apply`](Self::apply), of a batch that only reads: it waits for no other batch.
+    ///
+    /// # Safety
+    /// As [`apply`](Self::apply).
+    pub(super) unsafe fn apply_reads(
+        &self,
+        staged: &Staged,
+        planned: Planned,
+        memory: &mut Memory<'_>,
+        stream: &Stream,
+        fetch: impl FnOnce(u64, &mut PairColumns) -> Result<()>,
+    ) -> Result<(), ContainerError> {
+        let version = self.current();
+        let read = || {
+            // SAFETY: the caller's promise; the version is there until the stream is synchronised.
+            let gathered = unsafe { self.work(&version, staged, planned, memory.work, stream)? };
+            let mut ragged = 0;
+            if !staged.counts.is_null() {
+                let batch = &gathered.batch;
+                // SAFETY: as above.
+                ragged = unsafe {
+                    self.read_around(&version, batch, staged, Pairs::Ragged, memory.pairs, stream)?
+                };
+            }
+            fetch(ragged, memory.pairs)?;
+            Ok(stream.synchronize()?)
+        };
+        settled(read(), stream)
     }
 
     /// As [`apply`](Self::apply), but after an error kernels may still run.
     ///
     /// # Safety
     /// As [`apply`](Self::apply), until the stream is synchronised.
+    #[allow(clippy::too_many_arguments, reason = "the columns of a batch, and what it does with its answers")]
     unsafe fn try_apply(
         &self,
+        writer: &mut Writer,
         staged: &Staged,
         planned: Planned,
         pairs: Pairs,
@@ -100,11 +134,10 @@ impl Tree {
         stream: &Stream,
         fetch: impl FnOnce(u64, &mut PairColumns) -> Result<()>,
     ) -> Result<(), ContainerError> {
-        let mut writer = self.write();
         if writer.is_open {
             return Err(ContainerError::BeingWritten);
         }
-        self.collect(&mut writer, memory.sweep, stream)?;
+        self.collect(writer, memory.sweep, stream)?;
         let version = self.current();
         let mut planned = planned;
         // Only here the number of runs decides what is to be done.
@@ -117,7 +150,7 @@ impl Tree {
             // SAFETY: the caller's promise.
             unsafe {
                 let fetch = || fetch(0, memory.pairs);
-                self.fill(&mut writer, version, staged, &planned.plan, stream, fetch)?;
+                self.fill(writer, version, staged, &planned.plan, stream, fetch)?;
             }
             return Ok(());
         }
@@ -141,11 +174,11 @@ impl Tree {
         }
         let number = version.number + 1;
         // SAFETY: as above.
-        let mut draft = unsafe { self.draft(&mut writer, &version, &grouped, number, memory.work, stream)? };
+        let mut draft = unsafe { self.draft(writer, &version, &grouped, number, memory.work, stream)? };
         draft.length = length;
         if !staged.only_inserts() {
             // SAFETY: as above.
-            unsafe { self.merge_neighbours(&mut writer, &mut draft, number, memory.work, stream)? };
+            unsafe { self.merge_neighbours(writer, &mut draft, number, memory.work, stream)? };
         }
         let Draft { layout, directory, length, state, retired, unmerged } = draft;
         let next = Version::new(number, length, layout, directory, self.directories.clone());
@@ -153,7 +186,7 @@ impl Tree {
         // The batch is no pin of the version that it replaces.
         drop::<Arc<Version>>(version);
         // SAFETY: the lists are as long as the kernels were told, and their leaves are those of the version before.
-        unsafe { self.commit(&mut writer, next, state, &retired, stream)? };
+        unsafe { self.commit(writer, next, state, &retired, stream)? };
         self.directories.put_back(unmerged);
         Ok(())
     }
@@ -310,13 +343,18 @@ impl Tree {
         let sources = work.sources.reserve(&self.device, 4 * outs as usize)?;
         let before = version.layout.leaf_count;
         let layout = Layout::new(self.shape, before.max(1) - groups.count + outs);
-        let (fresh, state) = writer.pool.claim(writer.pool.state, outs, number, delta > 0)?;
+        let grows = delta > 0 || layout.leaf_count > before;
+        let (fresh, state) = writer.pool.claim(writer.pool.state, outs, number, grows)?;
+        self.reserve_retired(writer, groups.count, grows, stream)?;
         let retired = if before > 0 { vec![(groups.retired, groups.count)] } else { Vec::new() };
         let mut draft = Draft { layout, directory: None, length: 0, state, retired, unmerged: None };
         if layout.leaf_count == 0 {
             return Ok(draft);
         }
-        draft.directory = Some(self.directories.take(&self.device, layout.bytes)?);
+        draft.directory = Some(match grows {
+            true => self.directories.take_with_spare(&self.device, layout.bytes)?,
+            false => self.directories.take(&self.device, layout.bytes)?,
+        });
         let to = layout.directory(draft.at());
         let keep = Keep { groups, to, sources };
         let blocks = before.div_ceil(KEEP_LEAVES).max(1) as u32;
@@ -328,6 +366,19 @@ impl Tree {
             self.kernels.rewrite.launch(Grid::covering(LEAF_WRITERS * outs, THREADS), &rewrite, stream)?;
         }
         Ok(draft)
+    }
+
+    /// Has room for the leaves that a batch replaces, in case snapshots need them, and if the map grows, for those of a later batch that
+    /// removes keys.
+    pub(super) fn reserve_retired(
+        &self,
+        writer: &mut Writer,
+        count: u64,
+        grows: bool,
+        stream: &Stream,
+    ) -> Result<()> {
+        let spare = if grows { LEAST_SPARE } else { 0 };
+        writer.pool.retired.reserve(count + spare, &self.device, stream)
     }
 
     /// Makes one leaf of neighbours that have few pairs together. Without memory for that they stay as they are.
@@ -344,8 +395,7 @@ impl Tree {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         match unsafe { self.try_merge(writer, draft, number, work, stream) } {
-            Err(error) if error.is_out_of_memory() => Ok(()),
-            Err(DeviceError::OutOfAddresses { .. }) => Ok(()),
+            Err(error) if error.is_no_room() => Ok(()),
             other => other,
         }
     }
@@ -387,6 +437,8 @@ impl Tree {
             return Ok(());
         }
         params.retired = work.merge_retired.reserve(device, 8 * count as usize)?;
+        let retired: u64 = draft.retired.iter().map(|(_, count)| count).sum();
+        self.reserve_retired(writer, retired + 2 * count, false, stream)?;
         let (fresh, state) = writer.pool.claim(draft.state, count, number, false)?;
         let layout = Layout::new(self.shape, before - count);
         let directory = self.directories.take(device, layout.bytes)?;

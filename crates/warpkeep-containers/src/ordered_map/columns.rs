@@ -5,7 +5,7 @@ use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 use super::key::OrderedWord;
 use super::op::{OrderedOp, OrderedOpKind, OrderedStatus};
 use super::plan::WideColumns;
-use super::pool::SweepColumns;
+use super::retired::SweepColumns;
 use super::writer::WriterColumns;
 use crate::batch_plan::{BatchPlan, PlanColumns, Scratch};
 use crate::sort::Columns as SortColumns;
@@ -186,6 +186,13 @@ impl<K: OrderedWord, V: OrderedWord> HostBatch<'_, K, V> {
 
     pub(super) fn ops(&self) -> impl Iterator<Item = OrderedOp<K, V>> {
         (0..self.len()).map(|at| self.op(at))
+    }
+
+    pub(super) fn only_reads(&self) -> bool {
+        match self {
+            Self::Each(ops) => ops.iter().all(|op| op.kind.only_reads()),
+            Self::All(kind, ..) => kind.only_reads(),
+        }
     }
 
     pub(super) fn looks_around(&self) -> bool {

@@ -4,7 +4,6 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Result, Stream};
 
 use super::batch::{MOST_OPERATIONS, Memory};
 use super::columns::Staged;
-use super::kernels::SortedBatch;
 use super::key::{OrderedKey, OrderedWord};
 use super::near::Near;
 use super::op::OrderedOpKind;
@@ -168,11 +167,14 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         }
         let (mut staged, pairs) = stage::<K, V>(&ops, &answers, &Given(&tree.device))?;
         if staged.count == 0 {
-            return Ok(());
+            // SAFETY: the length of the column was checked, and the stream is synchronised.
+            return Ok(settled(unsafe { tree.no_pairs(&staged, pairs, stream) }, stream)
+                .and_then(|()| stream.synchronize())?);
         }
         let mut workspace = tree.workspaces.take(&tree.device)?;
         let columns = &mut workspace.columns;
-        let wants_around = !staged.codes.is_null() || !staged.found_keys.is_null();
+        let wants_offsets = matches!(pairs, Pairs::RaggedIn { .. });
+        let wants_around = !staged.codes.is_null() || !staged.found_keys.is_null() || wants_offsets;
         if wants_around && staged.counts.is_null() {
             staged.counts = columns.counts.reserve(&tree.device, 4 * staged.count)?;
         }
@@ -243,46 +245,20 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
     ) -> Result<(), ContainerError> {
         let (tree, version) = self.on_device("read_on")?;
         let (staged, pairs) = stage::<K, V>(&ops, &answers, &Given(&tree.device))?;
-        let kind = match ops.kinds {
-            OrderedOpKinds::All(kind) if kind.only_reads() => kind,
-            _ => return Err(ContainerError::ChangesSnapshot),
-        };
-        if staged.count == 0 {
-            return Ok(());
+        if !matches!(ops.kinds, OrderedOpKinds::All(kind) if kind.only_reads()) {
+            return Err(ContainerError::ChangesSnapshot);
         }
-        let Staged { keys, count, statuses, found_keys, .. } = staged;
-        let values = match kind {
-            OrderedOpKind::Contains => {
-                if let Some(values) = &answers.values {
-                    values.fill_on(0, size_of::<V>() * count, 0, stream)?;
+        let read = || {
+            // SAFETY: lengths and device were checked; all buffers are borrowed, those that are written exclusively, and the stream is
+            // synchronised.
+            unsafe {
+                if staged.count == 0 {
+                    return Ok(tree.no_pairs(&staged, pairs, stream)?);
                 }
-                DevicePtr::NULL
+                tree.read_alone(version, &staged, pairs, stream)
             }
-            _ => staged.values,
         };
-        // SAFETY: lengths and device were checked; all buffers are borrowed, those that are written exclusively, and the stream is synchronised.
-        unsafe {
-            match kind {
-                OrderedOpKind::Range | OrderedOpKind::Count => {
-                    let mut workspace = tree.workspaces.take(&tree.device)?;
-                    let of_pairs = &mut workspace.columns.pairs;
-                    let read =
-                        tree.read_around(version, &SortedBatch::NONE, &staged, pairs, of_pairs, stream);
-                    settled(read, stream)?;
-                    stream.synchronize()?;
-                    tree.workspaces.put_back(workspace);
-                }
-                _ if kind.looks_around() => {
-                    tree.neighbours(version, &staged, stream)?;
-                    tree.no_pairs(&staged, pairs, stream)?;
-                }
-                _ => {
-                    tree.find(version, keys, count, statuses, values, stream)?;
-                    tree.fill_column(found_keys, size_of::<K>() * count, stream)?;
-                    tree.no_pairs(&staged, pairs, stream)?;
-                }
-            }
-        }
+        settled(read(), stream)?;
         Ok(stream.synchronize()?)
     }
 

@@ -7,8 +7,8 @@ use warpkeep_device::{DevicePtr, Grid, Result, StagedBuffer, Stream};
 use super::batch::{Draft, Memory};
 use super::columns::{Columns, Staged};
 use super::kernels::{Fill, KeyOrder, LEAF_WRITERS, ORDER_EACH, SPLIT_PAIRS, SortedBatch, THREADS};
-use super::pool::SweepColumns;
 use super::reads::Pairs;
+use super::retired::SweepColumns;
 use super::tree::{Tree, Writer};
 use super::version::{Layout, Version};
 use crate::ContainerError;
@@ -38,7 +38,8 @@ impl Tree {
         let layout = Layout::new(self.shape, count.div_ceil(SPLIT_PAIRS));
         let unclaimed = writer.pool.state;
         let (fresh, state) = writer.pool.claim(unclaimed, layout.leaf_count, number, true)?;
-        let directory = self.directories.take(&self.device, layout.bytes)?;
+        self.reserve_retired(writer, 0, true, stream)?;
+        let directory = self.directories.take_with_spare(&self.device, layout.bytes)?;
         let mut draft = Draft {
             layout,
             directory: Some(directory),
@@ -108,20 +109,21 @@ impl Tree {
         sweep: &mut SweepColumns,
         stream: &Stream,
     ) -> Result<bool, ContainerError> {
-        let mut writer = self.write();
-        if writer.is_open {
-            return Err(ContainerError::BeingWritten);
-        }
-        self.collect(&mut writer, sweep, stream)?;
-        let version = self.current();
-        let (runs, none) = (staged.count as u64, DevicePtr::NULL);
-        let in_order = BatchPlan { sorted: staged.keys, numbers: none, begins: none, runs };
-        if !fills(&version, staged, runs) {
-            return Ok(false);
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.fill(&mut writer, version, staged, &in_order, stream, || Ok(()))? };
-        Ok(true)
+        self.writing(stream, |writer| {
+            if writer.is_open {
+                return Err(ContainerError::BeingWritten);
+            }
+            self.collect(writer, sweep, stream)?;
+            let version = self.current();
+            let (runs, none) = (staged.count as u64, DevicePtr::NULL);
+            let in_order = BatchPlan { sorted: staged.keys, numbers: none, begins: none, runs };
+            if !fills(&version, staged, runs) {
+                return Ok(false);
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.fill(writer, version, staged, &in_order, stream, || Ok(()))? };
+            Ok(true)
+        })
     }
 
     /// The position of the first key that is less than the one before it, and whether one is equal to the one before

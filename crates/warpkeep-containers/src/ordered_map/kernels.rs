@@ -310,15 +310,26 @@ pub(super) struct Merge {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
+pub(super) struct Retire {
+    pub(super) from: DevicePtr,
+    pub(super) handles: DevicePtr,
+    pub(super) ends: DevicePtr,
+    pub(super) count: u64,
+    pub(super) end: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
 pub(super) struct Sweep {
     pub(super) leaves: DevicePtr,
     pub(super) retired: DevicePtr,
+    pub(super) ends: DevicePtr,
     pub(super) count: u64,
-    pub(super) end: u64,
     pub(super) pins: DevicePtr,
     pub(super) pin_count: u64,
     pub(super) free: DevicePtr,
     pub(super) kept: DevicePtr,
+    pub(super) kept_ends: DevicePtr,
     pub(super) listed: DevicePtr,
     pub(super) held: DevicePtr,
     pub(super) leaf_bytes: u64,
@@ -540,6 +551,7 @@ kernels! {
     keep: Keep,
     find_merges: Merge,
     merge: Merge,
+    retire: Retire,
     sweep: Sweep,
     verify: Verify,
     fill: Fill,

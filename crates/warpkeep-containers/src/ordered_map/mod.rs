@@ -15,6 +15,8 @@ mod plan;
 mod pool;
 mod ranges;
 mod reads;
+mod removals;
+mod retired;
 mod run;
 mod snapshot;
 mod stats;
@@ -50,13 +52,21 @@ use crate::{ContainerError, Upsert};
 #[derive(Debug, Clone, Default)]
 pub struct OrderedMapOptions {
     most_bytes: Option<u64>,
+    first_version: u64,
 }
 
 impl OrderedMapOptions {
     /// Device memory that the leaves may take. By default the memory of the device, or the budget of its handle.
     #[must_use]
     pub fn most_bytes(self, bytes: u64) -> Self {
-        Self { most_bytes: Some(bytes) }
+        Self { most_bytes: Some(bytes), ..self }
+    }
+
+    /// The number of the first state, for tests of numbers with many bits.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn first_version(self, number: u64) -> Self {
+        Self { first_version: number, ..self }
     }
 }
 
@@ -65,7 +75,7 @@ impl OrderedMapOptions {
 ///
 /// Every key can be used. The operations of a batch act in the batch's order, ranges included: an answer is that of a map to which they
 /// were applied one after the other. A batch is seen as a whole, and is done as a whole or, with an error, not at all. Calls may come from
-/// several threads; those that change the map run one after the other, and those that read it wait for none.
+/// several threads; those that change the map run one after the other, and those that read a map in device memory wait for none.
 ///
 /// ```
 /// use warpkeep_containers::{Near, OrderedMap, OrderedMapOptions, OrderedOp, Upsert};
@@ -106,7 +116,8 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         Ok(Self(Kind::Device(Arc::new(Tree::new(device, K::SHAPE, options)?))))
     }
 
-    /// An empty map in the memory of the host, worked by the thread that calls. All calls that take slices work alike.
+    /// An empty map in the memory of the host, worked by the thread that calls. All calls that take slices work alike, but reads and
+    /// [`snapshot`](Self::snapshot) wait for a batch that runs, and a batch that changes the map copies all pairs if a snapshot is held.
     ///
     /// ```
     /// use warpkeep_containers::{OrderedMap, OrderedMapOptions};
@@ -200,7 +211,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         }
     }
 
-    /// The state of the map now, which stays as it is while the map changes. Takes no copy and waits for no batch.
+    /// The state of the map now, which stays as it is while the map changes. Takes no copy, and waits for no batch in device memory.
     pub fn snapshot(&self) -> OrderedSnapshot<K, V> {
         OrderedSnapshot(match &self.0 {
             Kind::Device(tree) => View::Device(tree.clone(), tree.current()),

@@ -1,10 +1,11 @@
 //! The order in which the device works a batch: by key, and the operations on one key in the batch's order.
 
-use warpkeep_device::{DevicePtr, Grid, Result, StagedBuffer, Stream};
+use warpkeep_device::{Device, DevicePtr, Grid, Result, StagedBuffer, Stream};
 
 use super::columns::Planned;
 use super::kernels::{Plan, Shape, THREADS};
 use super::tree::Tree;
+use crate::Sorter;
 use crate::batch_columns::settled;
 use crate::batch_plan::{BatchPlan, PlanColumns};
 use crate::sort::Columns as SortColumns;
@@ -33,7 +34,35 @@ pub(super) struct WideColumns {
     sums: StagedBuffer,
 }
 
+impl WideColumns {
+    /// Has the memory of a plan of this many keys.
+    fn reserve(&mut self, count: usize, device: &Device) -> Result<()> {
+        self.sorted.reserve(device, 16 * count)?;
+        self.numbers.reserve(device, 4 * count)?;
+        self.words.reserve(device, 8 * count)?;
+        self.marks.reserve(device, 4 * (count + 1))?;
+        self.begins.reserve(device, 4 * count)?;
+        self.sort.reserve::<u64, u32>(device, count)?;
+        Sorter::reserve_scan(device, count as u64 + 1, &mut self.sums)?;
+        Ok(())
+    }
+}
+
 impl Tree {
+    /// Has the memory of a plan of this many keys, so that [`plan`](Self::plan) does not fail for want of it.
+    pub(super) fn reserve_plan(
+        &self,
+        count: usize,
+        columns: &mut PlanColumns,
+        wide: &mut WideColumns,
+    ) -> Result<()> {
+        match self.shape {
+            Shape::U32 => columns.reserve::<u32>(count, &self.device),
+            Shape::U64 => columns.reserve::<u64>(count, &self.device),
+            Shape::U128 => wide.reserve(count, &self.device),
+        }
+    }
+
     /// Sorts a batch by key, or, if its keys are sorted, only finds the runs of equal keys. Does not wait.
     ///
     /// # Safety

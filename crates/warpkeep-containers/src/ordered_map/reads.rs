@@ -14,6 +14,7 @@ use super::pool::too_large;
 use super::tree::Tree;
 use super::version::Version;
 use crate::ContainerError;
+use crate::batch_columns::settled;
 
 /// Pairs of all ranges of one call: offsets have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
@@ -29,6 +30,8 @@ pub(super) enum Pairs {
     Fixed { keys: DevicePtr, values: DevicePtr, stride: u64, room: u64 },
     /// One behind the other, in columns of the workspace that become as long as they must be.
     Ragged,
+    /// The same, and at most this many of each.
+    Limited(u64),
     /// One behind the other in columns with this much room; the offsets go to a column.
     RaggedIn { keys: DevicePtr, values: DevicePtr, offsets: DevicePtr, room: u64 },
 }
@@ -169,6 +172,48 @@ impl Tree {
         unsafe { self.launch_near(&params, stream) }
     }
 
+    /// Enqueues operations that are all of one kind and only read, and what they answer in columns that are not theirs.
+    ///
+    /// # Safety
+    /// As [`find`](Self::find).
+    pub(super) unsafe fn read_alone(
+        &self,
+        version: &Version,
+        staged: &Staged,
+        pairs: Pairs,
+        stream: &Stream,
+    ) -> Result<(), ContainerError> {
+        let Staged { code, keys, count, statuses, values, found_keys, .. } = *staged;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match code {
+                OrderedOpKind::Range | OrderedOpKind::Count => {
+                    let mut workspace = self.workspaces.take(&self.device)?;
+                    let (none, columns) = (SortedBatch::NONE, &mut workspace.columns.pairs);
+                    let read = self.read_around(version, &none, staged, pairs, columns, stream);
+                    // Before its columns are given back.
+                    settled(read, stream)?;
+                    stream.synchronize()?;
+                    self.workspaces.put_back(workspace);
+                    return Ok(());
+                }
+                _ if code.looks_around() => self.neighbours(version, staged, stream)?,
+                _ => {
+                    let found = match code {
+                        OrderedOpKind::Contains => {
+                            self.fill_column(values, self.shape.value_bytes() * count, stream)?;
+                            DevicePtr::NULL
+                        }
+                        _ => values,
+                    };
+                    self.find(version, keys, count, statuses, found, stream)?;
+                    self.fill_column(found_keys, self.shape.key_bytes() * count, stream)?;
+                }
+            }
+            Ok(self.no_pairs(staged, pairs, stream)?)
+        }
+    }
+
     /// Works the operations of a batch that concern other keys than their own: neighbours, counts and ranges; or,
     /// without a batch, ranges or counts alone. Gives the number of all pairs of ragged ranges, and waits for them.
     ///
@@ -231,6 +276,10 @@ impl Tree {
             return Ok(0);
         }
         // First the number of each, then the pairs, when it is known where they go.
+        params.stride = match pairs {
+            Pairs::Limited(most) => most,
+            _ => u64::MAX,
+        };
         let lengths = match pairs {
             Pairs::RaggedIn { offsets, .. } => offsets,
             _ => columns.offsets.reserve(&self.device, 4 * (staged.count + 1))?.ptr(),

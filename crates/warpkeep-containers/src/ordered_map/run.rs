@@ -1,16 +1,18 @@
 //! Batches of slices on a device: sent, planned, worked, and their answers fetched.
 
 use bytemuck::checked;
-use warpkeep_device::{DevicePtr, Result};
+use warpkeep_device::{DevicePtr, Result, Workspace};
 
 use super::batch::{MOST_OPERATIONS, Memory};
 use super::columns::{Columns, HostBatch, PairColumns, Planned, Staged};
 use super::key::OrderedWord;
 use super::op::{OrderedAnswer, OrderedChange, OrderedOpKind, OrderedStatus};
-use super::pool::too_large;
+use super::pool::{NoRoom as _, too_large};
 use super::reads::Pairs;
+use super::removals::MOST_REMOVALS;
 use super::tree::Tree;
 use crate::ContainerError;
+use crate::batch_columns::settled;
 use crate::batch_plan::HOST_PLANS;
 
 impl Tree {
@@ -92,37 +94,68 @@ impl Tree {
         }
         check_count(count)?;
         let mut workspace = self.workspaces.take(device)?;
-        let (columns, stream) = (&mut workspace.columns, &workspace.stream);
-        let mut ragged = 0;
-        // SAFETY: the stream is synchronised before the columns are used again.
-        unsafe {
-            let staged = columns.stage(batch, device, stream)?;
-            let Columns { plan, wide, work, pairs, sweep, statuses, values, found_keys, counts, .. } =
-                &mut *columns;
-            let plan = match count <= HOST_PLANS {
-                true => Planned::of(plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?),
-                false => self.plan(staged.keys, count, false, plan, wide, stream)?,
-            };
-            let fetch = |pairs: u64, of_pairs: &mut PairColumns| {
-                ragged = pairs as usize;
-                statuses.fetch::<u8>(device, count, stream)?;
-                values.fetch::<V>(device, count, stream)?;
-                if batch.looks_around() {
-                    found_keys.fetch::<K>(device, count, stream)?;
-                    counts.fetch::<u32>(device, count, stream)?;
-                }
-                if ragged > 0 {
-                    of_pairs.keys.fetch::<K>(device, ragged, stream)?;
-                    of_pairs.values.fetch::<V>(device, ragged, stream)?;
-                }
-                Ok(())
-            };
-            let mut memory = Memory { work, pairs, sweep };
-            self.apply(&staged, plan, Pairs::Ragged, &mut memory, stream, fetch)?;
+        let refused = match self.run_in(batch, &mut workspace) {
+            Ok(ragged) => {
+                take(&workspace.columns, ragged);
+                self.workspaces.put_back(workspace);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let is_removal = matches!(batch, HostBatch::All(OrderedOpKind::Erase, ..));
+        if !is_removal || count > MOST_REMOVALS || !refused.is_no_room() {
+            return Err(refused);
         }
-        take(columns, ragged);
-        self.workspaces.put_back(workspace);
-        Ok(())
+        // Its columns have memory already. What the first attempt took is free again.
+        drop(workspace);
+        let Some(mut reserved) = self.for_removals.take() else { return Err(refused) };
+        let done = self.run_in(batch, &mut reserved).map(|ragged| take(&reserved.columns, ragged));
+        self.for_removals.put_back(reserved);
+        done
+    }
+
+    /// Runs a batch in a workspace, and gives the number of the pairs of its ranges.
+    fn run_in<K: OrderedWord, V: OrderedWord>(
+        &self,
+        batch: &HostBatch<'_, K, V>,
+        workspace: &mut Workspace<Columns>,
+    ) -> Result<usize, ContainerError> {
+        let (device, count) = (&self.device, batch.len());
+        let Workspace { columns, stream, .. } = workspace;
+        let mut ragged = 0;
+        let mut run = || {
+            // SAFETY: the stream is synchronised before the columns are used again.
+            unsafe {
+                let staged = columns.stage(batch, device, stream)?;
+                let Columns { plan, wide, work, pairs, sweep, statuses, values, found_keys, counts, .. } =
+                    columns;
+                let plan = match count <= HOST_PLANS {
+                    true => Planned::of(plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?),
+                    false => self.plan(staged.keys, count, false, plan, wide, stream)?,
+                };
+                let fetch = |pairs: u64, of_pairs: &mut PairColumns| {
+                    ragged = pairs as usize;
+                    statuses.fetch::<u8>(device, count, stream)?;
+                    values.fetch::<V>(device, count, stream)?;
+                    if batch.looks_around() {
+                        found_keys.fetch::<K>(device, count, stream)?;
+                        counts.fetch::<u32>(device, count, stream)?;
+                    }
+                    if ragged > 0 {
+                        of_pairs.keys.fetch::<K>(device, ragged, stream)?;
+                        of_pairs.values.fetch::<V>(device, ragged, stream)?;
+                    }
+                    Ok(())
+                };
+                let mut memory = Memory { work, pairs, sweep };
+                match batch.only_reads() {
+                    true => self.apply_reads(&staged, plan, &mut memory, stream, fetch),
+                    false => self.apply(&staged, plan, Pairs::Ragged, &mut memory, stream, fetch),
+                }
+            }
+        };
+        settled(run(), stream)?;
+        Ok(ragged)
     }
 }
 

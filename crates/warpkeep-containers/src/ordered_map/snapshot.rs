@@ -18,6 +18,9 @@ use super::tree::Tree;
 use super::version::Version;
 use crate::ContainerError;
 
+/// Ranges with a limit are read in one pass if they have no more pairs than this with it: there is room for all, so nothing is counted first.
+const FEW_PAIRS: usize = 1 << 14;
+
 /// Leaves whose pairs are read at once.
 const CHUNK: u64 = 1 << 14;
 
@@ -261,30 +264,30 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
                 return Ok(ranges);
             }
         };
-        // No range has more keys than the map.
-        let stride = limit.filter(|limit| (*limit as u64) < version.length);
-        let room = stride.unwrap_or(0) * lows.len();
-        let mut pairs = 0;
+        let (most, mut pairs) = (limit.unwrap_or(usize::MAX), 0);
+        let stride = limit.filter(|most| most.saturating_mul(lows.len()) <= FEW_PAIRS);
         let counts: Vec<u64> = self.ask(
             tree,
             lows,
             |columns, stream, staged| {
                 let device = &tree.device;
-                // SAFETY: as in `find`; the columns of pairs have room for all.
+                // SAFETY: as in `find`.
                 unsafe {
                     let staged = stage_ranges(tree, columns, staged, highs, OrderedOpKind::Range, stream)?;
-                    let how = match stride {
-                        None => Pairs::Ragged,
-                        Some(stride) => Pairs::Fixed {
-                            keys: columns.pairs.keys.reserve(device, size_of::<K>() * room)?,
-                            values: columns.pairs.values.reserve(device, size_of::<V>() * room)?,
+                    let (batch, of_pairs) = (SortedBatch::NONE, &mut columns.pairs);
+                    let room = stride.unwrap_or(0) * staged.count;
+                    let how = match (stride, limit) {
+                        (Some(stride), _) => Pairs::Fixed {
+                            keys: of_pairs.keys.reserve(device, size_of::<K>() * room)?,
+                            values: of_pairs.values.reserve(device, size_of::<V>() * room)?,
                             stride: stride as u64,
                             room: room as u64,
                         },
+                        (None, Some(most)) => Pairs::Limited(most as u64),
+                        (None, None) => Pairs::Ragged,
                     };
-                    let (batch, of_pairs) = (SortedBatch::NONE, &mut columns.pairs);
                     let ragged = tree.read_around(version, &batch, &staged, how, of_pairs, stream)?;
-                    pairs = if stride.is_none() { ragged as usize } else { room };
+                    pairs = if stride.is_some() { room } else { ragged as usize };
                     if pairs > 0 {
                         columns.pairs.keys.fetch::<K>(device, pairs, stream)?;
                         columns.pairs.values.fetch::<V>(device, pairs, stream)?;
@@ -296,7 +299,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
             |columns, at, _| {
                 let count = columns.counts.fetched::<u32>(at + 1)[at];
                 let begin = stride.map_or(ranges.keys.len(), |stride| at * stride);
-                let end = begin + stride.unwrap_or(usize::MAX).min(count as usize);
+                let end = begin + most.min(count as usize);
                 if end > begin {
                     ranges.keys.extend_from_slice(&columns.pairs.keys.fetched::<K>(end)[begin..]);
                     ranges.values.extend_from_slice(&columns.pairs.values.fetched::<V>(end)[begin..]);

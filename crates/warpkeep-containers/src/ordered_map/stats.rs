@@ -1,10 +1,11 @@
 //! Numbers about a map.
 
-use warpkeep_device::Result;
+use warpkeep_device::{Result, Stream};
 
 use super::kernels::LEAF_PAIRS;
 use super::key::{OrderedKey, OrderedWord};
-use super::tree::Tree;
+use super::retired::SweepColumns;
+use super::tree::{Tree, Writer};
 use super::{Kind, OrderedMap};
 use crate::ContainerError;
 
@@ -56,16 +57,26 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
 
 impl Tree {
     fn stats(&self) -> Result<OrderedMapStats> {
-        let mut writer = self.write();
         let mut workspace = self.workspaces.take(&self.device)?;
         let (sweep, stream) = (&mut workspace.columns.sweep, &workspace.stream);
-        self.collect(&mut writer, sweep, stream)?;
+        let stats = self.writing(stream, |writer| self.stats_of(writer, sweep, stream))?;
+        self.workspaces.put_back(workspace);
+        Ok(stats)
+    }
+
+    fn stats_of(
+        &self,
+        writer: &mut Writer,
+        sweep: &mut SweepColumns,
+        stream: &Stream,
+    ) -> Result<OrderedMapStats> {
+        self.collect(writer, sweep, stream)?;
         let mut versions = writer.versions();
         let newest = self.current();
         versions.retain(|version| version.number < newest.number);
         let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
-        let held = writer.pool.held_by(&numbers, &self.kernels, sweep, &self.device, stream)?;
-        self.workspaces.put_back(workspace);
+        let (pool, kernels) = (&writer.pool, &self.kernels);
+        let held = pool.retired.held_by(&numbers, pool.sweep_to(), kernels, sweep, &self.device, stream)?;
         let leaf_bytes = self.shape.leaf_bytes() as u64;
         let pins = versions.iter().zip(held).map(|(version, held)| OrderedPin {
             version: version.number,
@@ -78,7 +89,7 @@ impl Tree {
             items: newest.length,
             leaves,
             load: newest.length as f64 / (leaves.max(1) * u64::from(LEAF_PAIRS)) as f64,
-            retired_leaves: writer.pool.retired(),
+            retired_leaves: writer.pool.retired.count(),
             free_leaves: writer.pool.state.free,
             bytes: writer.pool.bytes() + self.directories.bytes() + newest.bytes() + directories,
             most_bytes: writer.pool.most_bytes(),

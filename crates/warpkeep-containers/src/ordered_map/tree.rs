@@ -7,9 +7,12 @@ use warpkeep_device::{Device, DevicePtr, Result, Stream, WorkspacePool};
 use super::OrderedMapOptions;
 use super::columns::Columns;
 use super::kernels::{CACHING_THREADS, Kernels, OrderedMapRef, Shape};
-use super::pool::{LeafPool, PoolState, SweepColumns};
+use super::pool::{LeafPool, NoRoom as _, PoolState};
+use super::removals::RemovalColumns;
+use super::retired::SweepColumns;
 use super::version::{Directories, Layout, Version};
 use crate::Sorter;
+use crate::batch_columns::settled;
 
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -24,6 +27,8 @@ pub(super) struct Tree {
     writer: Mutex<Writer>,
     pub(super) directories: Arc<Directories>,
     pub(super) workspaces: WorkspacePool<Columns>,
+    /// For a small batch that removes keys when there is no memory for another workspace.
+    pub(super) for_removals: RemovalColumns,
 }
 
 /// Blocks that the device runs at once of the kernels that keep the upper levels of a directory.
@@ -58,7 +63,8 @@ impl Tree {
     pub(super) fn new(device: &Device, shape: Shape, options: &OrderedMapOptions) -> Result<Tree> {
         let pool = LeafPool::new(device, shape, options.most_bytes)?;
         let directories = Arc::new(Directories::default());
-        let empty = Arc::new(Version::new(0, 0, Layout::default(), None, directories.clone()));
+        let first = options.first_version;
+        let empty = Arc::new(Version::new(first, 0, Layout::default(), None, directories.clone()));
         let versions = vec![Arc::downgrade(&empty)];
         let kernels = Kernels::load(device, shape)?;
         Ok(Tree {
@@ -72,6 +78,7 @@ impl Tree {
             writer: Mutex::new(Writer { pool, versions, is_open: false }),
             directories,
             workspaces: WorkspacePool::default(),
+            for_removals: RemovalColumns::new(device, shape)?,
         })
     }
 
@@ -96,13 +103,28 @@ impl Tree {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does `work` while no other batch changes the map. After an error the stream is waited for before another batch begins: kernels may
+    /// still write leaves and directories, and what was not committed is free for the next batch.
+    pub(super) fn writing<T, E>(
+        &self,
+        stream: &Stream,
+        work: impl FnOnce(&mut Writer) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.writing_until(work, |done| settled(done, stream))
+    }
+
+    fn writing_until<T>(&self, work: impl FnOnce(&mut Writer) -> T, settle: impl FnOnce(T) -> T) -> T {
+        let mut writer = self.write();
+        let done = work(&mut writer);
+        settle(done)
+    }
+
     /// Waits for the stream and makes a version the newest. The leaves at `retired` that it no longer uses are free at
-    /// once, or when no snapshot needs them. If there is no memory to remember them, nothing has changed. Reads wait
-    /// for none of it.
+    /// once, or when no snapshot needs them. Reads wait for none of it, and it takes no memory.
     ///
     /// # Safety
-    /// The lists have as many handles as they say, of leaves that the newest version uses or none does, and the kernels that write the new
-    /// version are in the stream.
+    /// The lists have as many handles as they say, of leaves that the newest version uses or none does, the list of retired leaves has room
+    /// for them, and the kernels that write the new version are in the stream.
     pub(super) unsafe fn commit(
         &self,
         writer: &mut Writer,
@@ -112,38 +134,33 @@ impl Tree {
         stream: &Stream,
     ) -> Result<()> {
         let (end, count) = (version.number, retired.iter().map(|(_, count)| count).sum::<u64>());
-        let copy = |mut to: DevicePtr| -> Result<()> {
+        let is_pinned = count > 0 && writer.is_pinned(&self.read());
+        if is_pinned {
+            // SAFETY: the caller's promise.
+            unsafe { writer.pool.retired.enqueue(retired, end, &self.kernels, stream)? };
+        } else {
+            // The kernels before it in the stream have read the handles that were free there.
+            let mut to = writer.pool.behind_free(state);
             for &(handles, count) in retired {
-                // SAFETY: the caller's promise; there is room for all at each place below.
+                // SAFETY: the caller's promise; the list of free leaves has room for every leaf that there is.
                 unsafe { self.device.copy_raw(to, handles, 4 * count as usize, stream)? };
                 to = to.offset(4 * count);
             }
-            Ok(())
-        };
-        let mut list = None;
-        if count > 0 && writer.is_pinned(&self.read()) {
-            let handles = self.device.allocate(4 * count as usize)?;
-            copy(handles.ptr())?;
-            list = Some(handles);
-        } else if count > 0 {
-            // The kernels before it in the stream have read the handles that were free there.
-            writer.pool.reserve_spare(count, &self.device)?;
-            copy(writer.pool.behind_free(state))?;
         }
         stream.synchronize()?;
         let mut current = self.replace();
         // A read or a snapshot may have begun during the wait. While the lock is held none can begin.
-        if list.is_none() && count > 0 && writer.is_pinned(&current) {
+        let is_pinned_late = !is_pinned && count > 0 && writer.is_pinned(&current);
+        if is_pinned_late {
             drop(current);
-            let handles = writer.pool.take_spare().expect("it was reserved before the wait");
-            copy(handles.ptr())?;
+            // SAFETY: the caller's promise.
+            unsafe { writer.pool.retired.enqueue(retired, end, &self.kernels, stream)? };
             stream.synchronize()?;
-            list = Some(handles);
             current = self.replace();
         }
-        match list {
-            Some(handles) => writer.pool.retire(handles, count, end),
-            None => state.free += count,
+        match is_pinned || is_pinned_late {
+            true => writer.pool.retired.extend(count),
+            false => state.free += count,
         }
         writer.pool.state = state;
         let version = Arc::new(version);
@@ -155,7 +172,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes leaves back that were retired and that no version needs any more.
+    /// Takes leaves back that were retired and that no version needs any more. Without memory for that they stay where they are.
     pub(super) fn collect(
         &self,
         writer: &mut Writer,
@@ -168,7 +185,10 @@ impl Tree {
         // The newest version uses no leaf that was retired.
         let mut pins = writer.pins();
         pins.pop();
-        writer.pool.collect(&pins, &self.kernels, columns, &self.device, stream)
+        match writer.pool.collect(&pins, &self.kernels, columns, &self.device, stream) {
+            Err(error) if error.is_no_room() => Ok(()),
+            other => other,
+        }
     }
 }
 
@@ -187,5 +207,25 @@ impl Writer {
     /// The versions that are there, in ascending order.
     pub(super) fn versions(&self) -> Vec<Arc<Version>> {
         self.versions.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(no_simulator))]
+mod tests {
+    use warpkeep_device::Mode;
+
+    use super::*;
+
+    /// The next batch would take leaves and directories to which kernels of the first one still write.
+    #[test]
+    fn no_batch_begins_before_the_kernels_of_one_that_failed_have_ended() {
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let tree = Tree::new(&device, Shape::U64, &OrderedMapOptions::default()).unwrap();
+        let is_locked = || tree.writer.try_lock().is_err();
+        tree.writing_until(|_| assert!(is_locked()), |()| assert!(is_locked()));
+        assert!(!is_locked());
+        let stream = device.stream().unwrap();
+        assert_eq!(tree.writing(&stream, |_| Err::<(), u32>(7)), Err(7));
     }
 }

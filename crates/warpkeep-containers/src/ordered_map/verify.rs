@@ -39,7 +39,7 @@ impl Tree {
         // SAFETY: nothing changes leaves, directory and lists while the writer is locked; the stream is synchronised by the read below.
         unsafe {
             self.kernels.verify.launch(Grid::covering(leaves, THREADS), &newest, &stream)?;
-            for (list, listed) in writer.pool.unused().filter(|(_, listed)| *listed > 0) {
+            for (list, listed) in writer.pool.unused().into_iter().filter(|(_, listed)| *listed > 0) {
                 let params = Verify { list, listed, ..newest };
                 self.kernels.verify.launch(Grid::covering(listed, THREADS), &params, &stream)?;
                 in_use += listed;

@@ -1,6 +1,6 @@
 //! Versions of a map: directories of leaves, which never change.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpkeep_device::{Buffer, Device, DevicePtr, Result};
 
@@ -78,23 +78,54 @@ pub(super) struct Directories(Mutex<Vec<Buffer>>);
 impl Directories {
     /// Memory for a directory of this many bytes.
     pub(super) fn take(&self, device: &Device, bytes: usize) -> Result<Buffer> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().position(|buffer| buffer.len() >= bytes) {
-            return Ok(kept.swap_remove(at));
+        let mut kept = self.lock();
+        match kept.iter().position(|buffer| buffer.len() >= bytes) {
+            Some(at) => Ok(kept.swap_remove(at)),
+            None => Self::make(&mut kept, device, bytes),
         }
-        // A quarter more, so that a map that grows does not need a new allocation for each batch.
-        device.allocate(bytes + bytes / 4).or_else(|error| {
-            if !error.is_out_of_memory() {
+    }
+
+    /// As [`take`](Self::take), and leaves memory for another one of this length, so that a batch after this one that removes keys does
+    /// not fail for want of it.
+    pub(super) fn take_with_spare(&self, device: &Device, bytes: usize) -> Result<Buffer> {
+        let taken = self.take(device, bytes)?;
+        let spare = self.take(device, bytes);
+        match spare {
+            Ok(spare) => self.put_back([spare]),
+            Err(error) => {
+                // The newest version keeps one, too.
+                self.put_back([taken]);
                 return Err(error);
             }
-            kept.clear();
-            device.allocate(bytes)
-        })
+        }
+        Ok(taken)
+    }
+
+    /// New memory; those that are kept are too short, and make room for it if there is no other.
+    fn make(kept: &mut Vec<Buffer>, device: &Device, bytes: usize) -> Result<Buffer> {
+        // A quarter more, so that a map that grows does not need a new allocation for each batch.
+        for bytes in [bytes + bytes / 4, bytes] {
+            match device.allocate(bytes) {
+                Err(error) if error.is_out_of_memory() => {}
+                made => return made,
+            }
+        }
+        let longest = kept.iter().map(Buffer::len).max();
+        kept.clear();
+        let made = device.allocate(bytes);
+        if let (Err(_), Some(longest)) = (&made, longest) {
+            kept.extend(device.allocate(longest).ok());
+        }
+        made
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps memory that no kernel uses any more.
     pub(super) fn put_back(&self, buffers: impl IntoIterator<Item = Buffer>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         kept.extend(buffers);
         if kept.len() > KEPT {
             kept.sort_by_key(Buffer::len);
@@ -103,7 +134,7 @@ impl Directories {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.lock();
         kept.iter().map(|buffer| buffer.len() as u64).sum()
     }
 }

@@ -3,13 +3,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use warpkeep_device::{DevicePtr, Result, StagedBuffer, Workspace};
+use warpkeep_device::{DevicePtr, Result, StagedBuffer, Stream, Workspace};
 
 use super::columns::Columns;
 use super::kernels::{NODE_STRIPES, OrderedWriterRef, STRIPE_WORDS};
 use super::key::{OrderedKey, OrderedWord};
-use super::pool::too_large;
-use super::tree::Tree;
+use super::pool::{NoRoom as _, too_large};
+use super::tree::{Tree, Writer};
 use super::version::Version;
 use super::{Kind, OrderedMap};
 use crate::ContainerError;
@@ -31,6 +31,9 @@ pub(super) struct WriterColumns {
     pub(super) changed: Scratch,
     pub(super) retired: StagedBuffer,
     pub(super) pairs: StagedBuffer,
+    /// The smallest keys of few leaves in order, and their numbers.
+    pub(super) sorted: StagedBuffer,
+    pub(super) numbers: StagedBuffer,
 }
 
 /// An [`OrderedMap`] that is open for kernels: any number of them, of any streams, insert, upsert, erase and look up at the same time, each thread for
@@ -98,22 +101,57 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedWriter<K, V> {
     /// Makes the next state of the map of what kernels did, after they have ended. It is seen as a whole.
     ///
     /// # Errors
-    /// If there is no memory for the new directory, or there are too many keys. The map is as it was before the writer.
+    /// If there is no memory for it, or there are too many keys. The map is as it was before the writer, and what kernels did is lost:
+    /// [`try_finish`](Self::try_finish) keeps it if memory is short.
     pub fn finish(mut self) -> Result<(), ContainerError> {
-        let (Some(version), Some(workspace)) = (self.version.take(), &mut self.workspace) else {
-            return Ok(());
-        };
-        self.tree.finish::<K>(version, self.reference, workspace)
+        self.try_finish()
+    }
+
+    /// As [`finish`](Self::finish), but if there is no memory for it, what kernels did is kept, and the map stays open: free memory of the
+    /// device, or of the budget of its handle, and call again. After success, or another error, the writer has nothing left to do.
+    ///
+    /// ```
+    /// # use warpkeep_containers::{ContainerError, OrderedMap, OrderedMapOptions};
+    /// # use warpkeep_device::{Device, DeviceChoice};
+    /// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
+    /// # let device = Device::open(DeviceChoice::Sim)?;
+    /// # let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default())?;
+    /// # let mut others = Some(device.allocate(64)?);
+    /// let mut writer = map.writer(1000)?;
+    /// // Kernels change the map.
+    /// while let Err(error) = writer.try_finish() {
+    ///     let is_short = error.device().is_some_and(|error| error.is_out_of_memory());
+    ///     if !is_short || others.take().is_none() {
+    ///         return Err(error);
+    ///     }
+    /// }
+    /// # Ok::<(), ContainerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn try_finish(&mut self) -> Result<(), ContainerError> {
+        let Some(workspace) = &mut self.workspace else { return Ok(()) };
+        let finished = self.tree.finish::<K>(&mut self.version, self.reference, workspace);
+        if self.version.is_none()
+            && let Some(workspace) = self.workspace.take()
+        {
+            self.tree.workspaces.put_back(workspace);
+        }
+        finished
     }
 }
 
 impl<K, V> Drop for OrderedWriter<K, V> {
     fn drop(&mut self) {
-        self.version = None;
+        // The version is no pin any more when others can change the map.
+        let is_open = self.version.take().is_some();
         if let Some(workspace) = self.workspace.take() {
             self.tree.workspaces.put_back(workspace);
         }
-        self.tree.write().is_open = false;
+        if is_open {
+            self.tree.write().is_open = false;
+        }
     }
 }
 
@@ -122,19 +160,33 @@ impl Tree {
         &self,
         operations: u64,
     ) -> Result<(Arc<Version>, Workspace<Columns>, OrderedWriterRef), ContainerError> {
-        let mut writer = self.write();
-        if writer.is_open {
-            return Err(ContainerError::BeingWritten);
-        }
         let most = u64::from(u32::MAX);
-        let mut nodes = operations.saturating_add(operations / 2).saturating_add(LEAST_NODES);
         if operations > most {
             return Err(too_large("operations of a writer", operations, most));
         }
-        nodes = nodes.min(most);
+        let nodes = (operations + operations / 2 + LEAST_NODES).min(most);
         let mut workspace = self.workspaces.take(&self.device)?;
         let (columns, stream) = (&mut workspace.columns, &workspace.stream);
-        self.collect(&mut writer, &mut columns.sweep, stream)?;
+        let (version, reference) = self.writing(stream, |writer| {
+            if writer.is_open {
+                return Err(ContainerError::BeingWritten);
+            }
+            let opened = self.open_for(writer, nodes, columns, stream)?;
+            writer.is_open = true;
+            Ok(opened)
+        })?;
+        Ok((version, workspace, reference))
+    }
+
+    /// Opens the newest version with this many nodes, or with as many as there is memory for.
+    fn open_for(
+        &self,
+        writer: &mut Writer,
+        mut nodes: u64,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<(Arc<Version>, OrderedWriterRef)> {
+        self.collect(writer, &mut columns.sweep, stream)?;
         let version = self.current();
         let (fresh, _) = loop {
             let unclaimed = writer.pool.state;
@@ -144,14 +196,11 @@ impl Tree {
             }
         };
         let heads = 4 * version.layout.leaf_count.max(1) as usize;
+        let taken = 4 * (NODE_STRIPES * STRIPE_WORDS) as usize;
         let reference = OrderedWriterRef {
             map: self.reference(&version),
             heads: columns.writer.heads.zeros(&self.device, heads, stream)?,
-            taken: columns.writer.taken.zeros(
-                &self.device,
-                4 * (NODE_STRIPES * STRIPE_WORDS) as usize,
-                stream,
-            )?,
+            taken: columns.writer.taken.zeros(&self.device, taken, stream)?,
             free: fresh.free,
             free_count: fresh.free_count,
             fresh: fresh.fresh,
@@ -159,19 +208,7 @@ impl Tree {
             reserved: 0,
         };
         stream.synchronize()?;
-        writer.is_open = true;
-        Ok((version, workspace, reference))
-    }
-}
-
-/// Whether a call failed because there is no memory, or no more than was reserved.
-trait NoRoom {
-    fn is_no_room(&self) -> bool;
-}
-
-impl NoRoom for warpkeep_device::DeviceError {
-    fn is_no_room(&self) -> bool {
-        self.is_out_of_memory() || matches!(self, Self::OutOfAddresses { .. })
+        Ok((version, reference))
     }
 }
 

@@ -291,3 +291,63 @@ fn memory_of_another_device_is_refused() {
     assert!(matches!(error.device(), Some(DeviceError::OtherDevice { .. })), "{error}");
     assert_eq!(map.len(), 500);
 }
+
+#[test]
+fn a_stride_of_any_size_gives_pairs_to_the_first_range_alone() {
+    let (device, map) = filled();
+    let stream = device.stream().unwrap();
+    // Positions of the third and the fifth range would be 0 again if they were counted modulo 2^64.
+    let (lows, highs) = ([5_u32, 5, 5, 5, 5], [35_u32; 5]);
+    let (lows, highs) = (device.upload(&lows).unwrap(), device.upload(&highs).unwrap());
+    for stride in [usize::MAX, usize::MAX / 2 + 1, 1 << 62, (1 << 62) + 1, 1 << 33, 5, 4] {
+        let mut pairs = [(); 2].map(|()| device.upload(&[9_u32; 4]).unwrap());
+        let mut statuses = device.allocate(5).unwrap();
+        let [keys, values] = &mut pairs;
+        let answers = DeviceOrderedAnswers {
+            pairs: Some(DevicePairs { keys, values, layout: PairLayout::Stride(stride) }),
+            ..statuses_alone(&mut statuses)
+        };
+        map.apply_on(of_kind(OrderedOpKind::Range, &lows, &highs), answers, &stream).unwrap();
+        let right = [FOUND, TRUNCATED, TRUNCATED, TRUNCATED, TRUNCATED];
+        assert_eq!(statuses.to_vec::<u8>().unwrap(), right, "stride {stride}");
+        assert_eq!(pairs[0].to_vec::<u32>().unwrap(), [10, 20, 30, 9], "stride {stride}");
+    }
+}
+
+#[test]
+fn offsets_are_written_whatever_else_is_asked_for() {
+    let (device, map) = filled();
+    let stream = device.stream().unwrap();
+    let keys = device.upload(&[10_u32, 11]).unwrap();
+    use OrderedOpKind as Kind;
+    for kind in [Kind::Put, Kind::Erase, Kind::Insert, Kind::Find, Kind::Successor, Kind::Count] {
+        for count in [2, 0] {
+            let [mut pair_keys, mut pair_values, mut offsets] =
+                [(); 3].map(|()| device.upload(&[9_u32; 3]).unwrap());
+            let mut statuses = device.allocate(2).unwrap();
+            let pairs = DevicePairs {
+                keys: &mut pair_keys,
+                values: &mut pair_values,
+                layout: PairLayout::Offsets(&mut offsets),
+            };
+            let answers = DeviceOrderedAnswers { pairs: Some(pairs), ..statuses_alone(&mut statuses) };
+            let batch = DeviceOrderedOps { count, ..of_kind(kind, &keys, &keys) };
+            map.apply_on(batch, answers, &stream).unwrap();
+            let right = if count == 0 { [0, 9, 9] } else { [0; 3] };
+            assert_eq!(offsets.to_vec::<u32>().unwrap(), right, "{kind:?} of {count} keys");
+        }
+    }
+    // A batch with kinds of its own that has no operations.
+    let (codes, mut offsets) = (device.allocate(0).unwrap(), device.upload(&[9_u32]).unwrap());
+    let [mut pair_keys, mut pair_values, mut statuses] = [(); 3].map(|()| device.allocate(0).unwrap());
+    let pairs = DevicePairs {
+        keys: &mut pair_keys,
+        values: &mut pair_values,
+        layout: PairLayout::Offsets(&mut offsets),
+    };
+    let answers = DeviceOrderedAnswers { pairs: Some(pairs), ..statuses_alone(&mut statuses) };
+    let kinds = OrderedOpKinds::Each(&codes);
+    let batch = DeviceOrderedOps { kinds, count: 0, ..of_kind(Kind::Put, &keys, &keys) };
+    map.apply_on(batch, answers, &stream).unwrap();
+    assert_eq!(offsets.to_vec::<u32>().unwrap(), [0]);
+}

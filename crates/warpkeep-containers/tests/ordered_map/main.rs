@@ -2,6 +2,7 @@
 
 #![cfg(not(no_simulator))]
 
+mod borders;
 mod calls;
 mod changes;
 mod container;
@@ -9,6 +10,7 @@ mod device_calls;
 mod files;
 mod large;
 mod limits;
+mod memory;
 mod model;
 mod properties;
 mod reads;

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpkeep_containers::{ContainerError, Near, OrderedMap, OrderedMapOptions, OrderedSnapshot, Upsert};
+use warpkeep_containers::{
+    ContainerError, Near, OrderedMap, OrderedMapOptions, OrderedOp, OrderedOpKind, OrderedSnapshot, Upsert,
+};
+use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
@@ -22,11 +25,7 @@ fn shows(snapshot: &OrderedSnapshot<u64, u64>, model: &BTreeMap<u64, u64>) {
 fn many_snapshots_of_one_hot_leaf_are_released_in_any_order() {
     let (map, mut dice) = (map(), Dice::new(3));
     map.insert(&[1, 2, 3], &[0, 0, 0]).unwrap();
-    let count = if std::env::var_os("WARPKEEP_EXPLORE").is_some_and(|extent| extent == "full") {
-        10_000
-    } else {
-        150
-    };
+    let count = 10_000;
     let mut held = vec![];
     for round in 0..count {
         held.push((round, map.snapshot()));
@@ -49,6 +48,92 @@ fn many_snapshots_of_one_hot_leaf_are_released_in_any_order() {
     }
     let stats = map.stats().unwrap();
     assert_eq!((stats.retired_leaves, stats.leaves + stats.free_leaves), (0, count + 1));
+}
+
+#[test]
+fn a_batch_takes_as_many_steps_with_many_snapshots_as_with_few() {
+    let steps = |window: usize| {
+        let device = Device::simulated(Mode::Seeded(Seeded { switch_chance: 1, ..Seeded::new(1) })).unwrap();
+        let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+        map.insert(&[1, 2, 3], &[0, 0, 0]).unwrap();
+        let mut held = std::collections::VecDeque::new();
+        let mut batch = |round: u64| {
+            held.push_back(map.snapshot());
+            if held.len() > window {
+                held.pop_front();
+            }
+            map.upsert(Upsert::Replace, &[2], &[round + 1]).unwrap();
+        };
+        let rounds = 2 * window as u64 + 10;
+        (0..rounds).for_each(&mut batch);
+        let before = device.last_run().unwrap().now;
+        (rounds..rounds + 10).for_each(&mut batch);
+        let steps = device.last_run().unwrap().now - before;
+        assert_eq!(map.stats().unwrap().retired_leaves as usize, window);
+        steps / 10
+    };
+    let (few, many) = (steps(2), steps(120));
+    assert!(many < 3 * few, "{few} steps of a batch with 2 snapshots, {many} with 120");
+}
+
+#[test]
+fn versions_have_numbers_of_more_than_32_bits() {
+    let options = OrderedMapOptions::default().first_version(u64::from(u32::MAX) - 4);
+    let map = OrderedMap::<u64, u64>::new(&Device::simulated(Mode::fast()).unwrap(), &options).unwrap();
+    let (keys, mut model, mut held) = ((0..100).collect::<Vec<u64>>(), BTreeMap::new(), Vec::new());
+    for round in 0..12_u64 {
+        let half: Vec<u64> = keys.iter().copied().filter(|key| key % 3 != round % 3).collect();
+        map.upsert(Upsert::Replace, &half, &vec![round; half.len()]).unwrap();
+        model.extend(half.iter().map(|key| (*key, round)));
+        held.push((map.snapshot(), model.clone()));
+    }
+    let stats = map.stats().unwrap();
+    assert_eq!(stats.pins.first().unwrap().version, u64::from(u32::MAX) - 3);
+    assert!(stats.pins.iter().all(|pin| pin.bytes > 256), "{:?}", stats.pins);
+    while !held.is_empty() {
+        held.swap_remove(held.len() / 2);
+        map.stats().unwrap();
+        map.verify().unwrap();
+        held.iter().for_each(|(snapshot, model)| shows(snapshot, model));
+    }
+    assert_eq!(map.stats().unwrap().retired_leaves, 0);
+}
+
+#[test]
+fn batches_of_two_threads_act_one_after_the_other() {
+    // Each batch adds its own bit to all keys and then asks for all pairs: they are those of some whole batches.
+    let (map, keys) = (map(), (0..40).map(|i| 50 * i).collect::<Vec<u64>>());
+    map.insert(&keys, &[0; 40]).unwrap();
+    let of_thread = |thread: u64| -> Vec<u64> {
+        let batch = |round: u64| {
+            let add = keys.iter().map(|key| OrderedOp::add(*key, 1 << (32 * thread)));
+            // Keys that come and go, of both threads.
+            let other = OrderedOp::new(OrderedOpKind::Insert, 50 * (round % 40) + 1 + thread, 0);
+            let gone = OrderedOp::erase(other.key);
+            let ops: Vec<_> = add.chain([other, OrderedOp::range(0, 2000), gone]).collect();
+            let answers = map.apply(&ops).unwrap();
+            let pairs = &answers[41].pairs;
+            assert_eq!(pairs.len(), 41, "the keys and the one that was added, and none of the other thread");
+            let value = answers[0].value + (1 << (32 * thread));
+            assert!(
+                pairs.iter().all(|(key, its)| *its == if key % 50 == 0 { value } else { 0 }),
+                "{pairs:?}"
+            );
+            value
+        };
+        (0..60).map(batch).collect()
+    };
+    let [mut all, second] = std::thread::scope(|scope| {
+        [0, 1].map(|thread| scope.spawn(move || of_thread(thread))).map(|thread| thread.join().unwrap())
+    });
+    all.extend(second);
+    // Every batch has seen what all before it have added: in the order of their sums each adds one to one half.
+    all.sort_unstable_by_key(|value| (value >> 32) + (value & u64::from(u32::MAX)));
+    for (at, value) in all.iter().enumerate() {
+        assert_eq!((value >> 32) + (value & u64::from(u32::MAX)), at as u64 + 1);
+    }
+    assert!(map.find(&keys).unwrap().iter().all(|value| *value == Some(60 << 32 | 60)));
+    map.verify().unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use warpkeep_device::{Device, Mode};
 use warpkeep_suites::device::{Load, compare_with_model, wrong_schedule};
 
 use crate::changes::{Change, NarrowChanges, WidestChanges, explain, kernel, run_ops};
-use crate::model::{Model, check_contents};
+use crate::model::{Model, check_answers, check_contents};
 
 /// A map, what it should have, and kernels that change it.
 struct Scene<K, V> {
@@ -194,4 +194,76 @@ fn an_empty_map_is_filled_and_emptied_and_its_memory_is_used_again() {
     let on_cpu = OrderedMap::<u64, u64>::on_cpu(&OrderedMapOptions::default());
     assert!(matches!(on_cpu.writer(1), Err(ContainerError::OnCpu { .. })));
     assert!(matches!(scene.map.writer(u64::MAX), Err(ContainerError::TooLarge { .. })));
+}
+
+#[test]
+fn a_batch_that_only_reads_is_answered_while_the_map_is_open_for_kernels() {
+    let scene = scene();
+    scene.map.insert(&[10, 20, 30], &[1, 2, 3]).unwrap();
+    let writer = scene.map.writer(10).unwrap();
+    let ops = [
+        OrderedOp::find(20),
+        OrderedOp::range(5, 25),
+        OrderedOp::successor(20),
+        OrderedOp::count(0, 99),
+        OrderedOp::find(11),
+    ];
+    let mut model = Model::from([(10, 1), (20, 2), (30, 3)]);
+    check_answers(&mut model, &ops, &scene.map.apply(&ops).unwrap()).unwrap();
+    assert_eq!(scene.map.apply(&ops[..1]).unwrap()[0].value, 2);
+    let changes = [ops[0], OrderedOp::erase(20)];
+    assert!(matches!(scene.map.apply(&changes), Err(ContainerError::BeingWritten)));
+    writer.finish().unwrap();
+    check_contents(&scene.map, &model).unwrap();
+}
+
+#[test]
+fn short_memory_is_noticed_in_every_order_of_threads() {
+    let mut full = 0;
+    for seed in 0..12 {
+        let options = OrderedMapOptions::default().most_bytes(256 * 90);
+        let mut scene = Scene::<u64, u64>::new(Mode::seeded(seed), &options);
+        for round in 0..4 {
+            let op = |i: u64| match (i + round) % 5 {
+                0 => OrderedOp::erase(i % 60),
+                1 => OrderedOp::add(i % 50, 1),
+                2 => OrderedOp::find(i % 60),
+                _ => OrderedOp::put(i * 0x9E37_79B9 % 500, i),
+            };
+            let changes = scene.run(&(0..300).map(op).collect::<Vec<_>>(), 1);
+            full += changes.iter().filter(|change| change.status == OrderedStatus::Full).count();
+        }
+    }
+    assert!(full > 50, "{full} operations found no memory");
+}
+
+#[test]
+fn operations_that_were_refused_are_repeated_with_the_next_writer() {
+    // Leaves without room for one more pair: 14 pairs are 11 and three more.
+    let mut scene = Scene::<u64, u64>::new(Mode::fast(), &OrderedMapOptions::default());
+    let keys: Vec<u64> = (0..110).map(|i| 1000 * i).collect();
+    scene.map.insert(&keys, &keys).unwrap();
+    let more: Vec<u64> = (0..110).filter(|i| i % 11 < 3).map(|i| 1000 * i + 1).collect();
+    scene.map.insert(&more, &more).unwrap();
+    scene.model.extend(keys.iter().chain(&more).map(|key| (*key, *key)));
+    let stats = scene.map.stats().unwrap();
+    assert!(stats.load > 0.99, "{stats:?}");
+    let mut left: Vec<_> = (0..1100).map(|i| OrderedOp::insert(100 * i + 50, i)).collect();
+    let kernel = kernel::<u64>(&scene.device).unwrap();
+    let mut rounds = 0;
+    while !left.is_empty() {
+        // Memory for few of them.
+        let writer = scene.map.writer(10).unwrap();
+        let changes = run_ops(&scene.device, &kernel, &writer, &left, 3, true).unwrap();
+        writer.finish().unwrap();
+        explain(&mut scene.model, &left, &changes).unwrap();
+        check_contents(&scene.map, &scene.model).unwrap();
+        let full = |change: &Change<u64>| change.status == OrderedStatus::Full;
+        let before = left.len();
+        left = left.iter().zip(&changes).filter(|(_, change)| full(change)).map(|(op, _)| *op).collect();
+        assert!(left.len() < before, "no operation was done in round {rounds}");
+        rounds += 1;
+    }
+    assert!(rounds > 2, "{rounds} rounds");
+    assert_eq!(scene.map.len(), 140 + 1100);
 }

@@ -214,7 +214,8 @@ private:
             if (state.level() == 0) return way;
             slot = slot_towards(way.node, state.present(), key);
             way.parent = way.node;
-            way.node = (u32)value_at(way.node, slot);
+            // Another thread may have let the place lead to what replaced the node.
+            way.node = (u32)load<Scope::Device, Order::Acquire>(values(way.node) + slot);
             is_direct = true;
         }
     }
