@@ -28,7 +28,7 @@ PACKAGE = BENCH.parent
 TESTS = [
     *("test_device.py", "test_training.py", "test_torch.py", "test_pyg.py", "test_dynamicemb.py", "test_containers.py", "test_hash_map.py"),
     *("test_slab.py", "test_sharded.py", "test_table.py", "test_arguments.py", "test_store.py", "test_processes.py", "test_arrow.py"),
-    *("test_examples.py", "test_bench.py", "test_oracle.py", "test_package.py"),
+    *("test_examples.py", "test_bench.py", "test_oracle.py", "test_package.py", "test_mapping.py", "test_graph_algorithms.py"),
 ]
 PARTS = ["lookup", "sgd", "rowwise_adagrad", "checkpoint_process", "checkpoint_power"]
 # Several parts by one word.

@@ -11,6 +11,7 @@ use crate::cells::{Given, shape_of};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, batch_raised};
 use crate::library::{self, Library};
+use crate::recorder;
 use crate::spec::Form;
 use crate::table::Table;
 
@@ -32,7 +33,7 @@ pub(crate) fn durability_of(word: &str) -> PyResult<Durability> {
 ///
 /// # Safety
 /// Each byte stays a status until the slice is no longer used.
-unsafe fn as_statuses(bytes: &mut [u8]) -> &mut [Status] {
+pub(crate) unsafe fn as_statuses(bytes: &mut [u8]) -> &mut [Status] {
     bytes.fill(Status::Pending.code());
     // SAFETY: a status is a byte, and 0 is one.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
@@ -109,6 +110,7 @@ fn versions_target<'py>(
         return wanted.then(|| Target::new(py, "versions", Dtype::U64, &[count])).transpose();
     }
     let array = Array::of(versions, "versions", None)?;
+    array.check_host()?;
     array.column(&[Dtype::U64, Dtype::I64], count)?;
     array.check_writable()?;
     Ok(Some(Target { array, given: true }))
@@ -137,10 +139,12 @@ impl Table {
             let mut output = output
                 .into_host()
                 .ok_or_else(|| Error::Invalid("the answers are not in host memory".into()))?;
-            match how.atomic {
+            let done = match how.atomic {
                 true => table.run_as_one(&batch, how.durability, &mut output),
                 false => table.run_into(&batch, how.durability, &mut output),
-            }
+            };
+            recorder::note_call();
+            done
         })
         .or_raise(py)
     }
@@ -160,7 +164,7 @@ impl Table {
             return self.lookup_on_device(py, &keys, count, wanted, durability, number, stream);
         }
         if let Form::Bytes(_) = self.value {
-            return self.lookup_bytes(py, &keys, wanted, durability);
+            return self.lookup_bytes(py, (&keys, count), wanted, durability);
         }
         let library = keys.array().map_or(Library::NumPy, |array| array.library);
         let row = self.value.len();
@@ -259,7 +263,7 @@ impl Table {
     fn lookup_bytes<'py>(
         &self,
         py: Python<'py>,
-        keys: &Given<'py>,
+        (keys, count): (&Given<'py>, usize),
         wanted: &Wanted<'_, 'py>,
         durability: Durability,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -268,6 +272,10 @@ impl Table {
                 "values of any length come back as a list of bytes; leave out= and found= away",
             ));
         }
+        let versions = versions_target(py, wanted.versions, count)?;
+        if let (Some(target), Some(keys)) = (&versions, keys.array()) {
+            check_apart(&[&target.array, keys])?;
+        }
         // SAFETY: this call writes to no array of the caller before the batch is done.
         let columns = Columns::keys_only(Op::Get, unsafe { keys.cells(self.key) });
         let table = &self.table;
@@ -275,8 +283,9 @@ impl Table {
             .detach(move || {
                 let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
                 let mut results = Results::new(&batch);
-                table.run_into(&batch, durability, &mut results)?;
-                Ok::<_, Error>(results)
+                let done = table.run_into(&batch, durability, &mut results);
+                recorder::note_call();
+                done.map(|()| results)
             })
             .or_raise(py)?;
         let codes: Vec<u8> = results.statuses().iter().map(|status| status.code()).collect();
@@ -287,7 +296,6 @@ impl Table {
         let values = PyList::new(py, values)?.into_any();
         let found: Vec<u8> = codes.iter().map(|code| u8::from(code >> 4 == 1)).collect();
         let found = crate::cells::to_numpy(py, Dtype::BOOL, &[found.len()], &found)?;
-        let versions = versions_target(py, wanted.versions, codes.len())?;
         if let Some(target) = &versions {
             // SAFETY: a column of numbers in host memory, which nothing else of this package refers to.
             unsafe { as_numbers(target.array.bytes_mut()) }.copy_from_slice(results.versions());
@@ -384,11 +392,17 @@ impl Table {
         deltas.column(&[Dtype::U64, Dtype::I64], count)?;
         deltas.check_host()?;
         keys.array().map_or(Ok(()), Array::check_host)?;
-        if self.value.fixed_len() != Some(8) {
-            return Err(PyTypeError::new_err("fetch_add works on 8-byte values; use add for rows"));
-        }
+        let dtype = match self.value {
+            Form::Scalar(dtype @ (Dtype::U64 | Dtype::I64)) => dtype,
+            Form::Fixed(8) => Dtype::U64,
+            _ => {
+                return Err(PyTypeError::new_err(
+                    "fetch_add works on 8-byte integers: u64, i64 or fixed(8); use add for other numbers",
+                ));
+            }
+        };
         let library = keys.array().map_or(Library::NumPy, |array| array.library);
-        let before = Target::new(py, "before", Dtype::U64, &[count])?;
+        let before = Target::new(py, "before", dtype, &[count])?;
         let mut codes = vec![0_u8; count];
         // SAFETY: the array for answers is new, so nothing else refers to it; nothing writes to the others.
         let (answers, columns) = unsafe {

@@ -17,6 +17,7 @@ use crate::device_array::DeviceArray;
 use crate::dtype::Dtype;
 use crate::errors::OrRaise;
 use crate::library::Library;
+use crate::recorder;
 use crate::spec::Form;
 use crate::table::Table;
 
@@ -216,7 +217,9 @@ impl Table {
         py.detach(move || {
             let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
             let output = Output::new(&batch, codes, numbers_column, OutputValues::None)?;
-            table.run_on(&batch, durability, output, stream)
+            let done = table.run_on(&batch, durability, output, stream);
+            recorder::note_call();
+            done
         })
         .or_raise(py)?;
         raise_device_error(py, op, &statuses, count)?;
@@ -239,7 +242,9 @@ impl Table {
         py.detach(move || {
             let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
             let output = Output::new(&batch, statuses, None, values)?;
-            table.run_on(&batch, durability, output, stream)
+            let done = table.run_on(&batch, durability, output, stream);
+            recorder::note_call();
+            done
         })
         .or_raise(py)
     }

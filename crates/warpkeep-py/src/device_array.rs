@@ -38,6 +38,14 @@ impl DeviceArray {
                 "the array lies in device memory already; give it to the table as it is",
             ));
         }
+        let number = array.dtype == Dtype::BOOL || array.dtype.short().is_some();
+        if !number || !matches!(array.shape.len(), 1 | 2) {
+            return Err(PyTypeError::new_err(format!(
+                "an array of {} of shape {:?} has no copy in device memory; give numbers of one or two dimensions, bytes and \
+                 times as numbers: array.view('uint8').reshape(len(array), -1)",
+                array.dtype, array.shape
+            )));
+        }
         array.check_contiguous()?;
         // SAFETY: it is contiguous and lies in host memory, and nothing of this package writes to it.
         let bytes = unsafe { array.bytes() };

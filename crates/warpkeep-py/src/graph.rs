@@ -9,15 +9,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warpkeep_containers::{ContainerError, Edge, EdgeStatus, GraphOptions, SampleOptions};
 
-use crate::container::{Element, Home, column, elements, flags, host_column};
+use crate::container::{Element, Home, Like, elements, host_column};
 use crate::device_array::DeviceArray;
 use crate::device_columns::is_on_device;
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
-use crate::graph_answers::{GraphCsr, GraphSample};
+use crate::graph_answers::{GraphCsr, GraphEdges, GraphSample};
 use crate::graph_device::Room;
 
 const F32: Dtype = Dtype { kind: b'f', size: 4 };
+const F64: Dtype = Dtype { kind: b'f', size: 8 };
 const U32: Dtype = Dtype { kind: b'u', size: 4 };
 const I32: Dtype = Dtype { kind: b'i', size: 4 };
 
@@ -74,16 +75,17 @@ fn check_data(what: &str, has: bool, option: &str) -> PyResult<()> {
     }
 }
 
-/// Node numbers of an argument: integers of 4 or 8 bytes.
-fn nodes(object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Vec<u32>> {
+/// Node numbers of an argument, integers of 4 or 8 bytes, and its library.
+fn nodes(object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<(Vec<u32>, Like)> {
     let array = host_column(object, what, &[Dtype::I64, U32, I32, Dtype::U64])?;
     let py = object.py();
-    match array.dtype {
+    let numbers = match array.dtype {
         U32 => fitting(py, what, elements::<u32>(&array)),
         I32 => fitting(py, what, elements::<i32>(&array)),
         Dtype::U64 => fitting(py, what, elements::<u64>(&array)),
         _ => fitting(py, what, elements::<i64>(&array)),
-    }
+    };
+    Ok((numbers?, Like::of(&array)))
 }
 
 fn fitting<T>(py: Python<'_>, what: &str, numbers: &[T]) -> PyResult<Vec<u32>>
@@ -112,11 +114,11 @@ fn check_length(py: Python<'_>, what: &str, given: usize, needed: usize) -> PyRe
     }
 }
 
-/// The ends of edges.
-fn ends(src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<Vec<(u32, u32)>> {
-    let (py, sources, targets) = (src.py(), nodes(src, "src")?, nodes(dst, "dst")?);
-    check_length(py, "dst", targets.len(), sources.len())?;
-    Ok(sources.into_iter().zip(targets).collect())
+/// The ends of edges, and the library of the sources.
+fn ends(src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<(Vec<(u32, u32)>, Like)> {
+    let ((sources, like), (targets, _)) = (nodes(src, "src")?, nodes(dst, "dst")?);
+    check_length(src.py(), "dst", targets.len(), sources.len())?;
+    Ok((sources.into_iter().zip(targets).collect(), like))
 }
 
 /// The numbers of edges that hops choose of each node; -1 is all.
@@ -192,7 +194,7 @@ impl Graph {
         time: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
-        let ends = ends(src, dst)?;
+        let (ends, like) = ends(src, dst)?;
         let given = |data: Option<&Bound<'py, PyAny>>, what, dtype, (has, option)| {
             let Some(data) = data else { return Ok(None) };
             check_data(what, has, option)?;
@@ -206,8 +208,9 @@ impl Graph {
         let weights: Option<&[f32]> = weights.as_ref().map(elements);
         let ids: Option<&[u64]> = ids.as_ref().map(elements);
         let times: Option<&[i64]> = times.as_ref().map(elements);
-        let answers = py
-            .detach(|| {
+        let answers = self
+            .home
+            .detach(py, || {
                 let edge = |(at, (source, target)): (usize, &(u32, u32))| {
                     let mut edge = Edge::new(*source, *target);
                     edge.weight = weights.map_or(edge.weight, |weights| weights[at]);
@@ -219,7 +222,7 @@ impl Graph {
                 self.graph.insert_edges(&edges)
             })
             .or_raise(py)?;
-        flags(py, answers.into_iter().map(|answer| answer == EdgeStatus::Inserted))
+        like.flags(py, answers.into_iter().map(|answer| answer == EdgeStatus::Inserted))
     }
 
     /// Removes edges; which of them were there.
@@ -230,16 +233,16 @@ impl Graph {
         dst: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
-        let ends = ends(src, dst)?;
-        let answers = py.detach(|| self.graph.delete_edges(&ends)).or_raise(py)?;
-        flags(py, answers.into_iter().map(|answer| answer == EdgeStatus::Deleted))
+        let (ends, like) = ends(src, dst)?;
+        let answers = self.home.detach(py, || self.graph.delete_edges(&ends)).or_raise(py)?;
+        like.flags(py, answers.into_iter().map(|answer| answer == EdgeStatus::Deleted))
     }
 
     /// Removes all edges from and to these nodes; how many there were. It looks at every edge of the graph.
     fn remove_nodes(&self, py: Python<'_>, nodes: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.home.check(py)?;
-        let nodes = self::nodes(nodes, "nodes")?;
-        py.detach(|| self.graph.delete_vertices(&nodes)).or_raise(py)
+        let (nodes, _) = self::nodes(nodes, "nodes")?;
+        self.home.detach(py, || self.graph.delete_vertices(&nodes)).or_raise(py)
     }
 
     /// Which edges are there.
@@ -250,30 +253,30 @@ impl Graph {
         dst: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
-        let ends = ends(src, dst)?;
-        flags(py, py.detach(|| self.graph.edges_exist(&ends)).or_raise(py)?.into_iter())
+        let (ends, like) = ends(src, dst)?;
+        like.flags(py, self.home.detach(py, || self.graph.edges_exist(&ends)).or_raise(py)?.into_iter())
     }
 
     /// How many edges leave each node.
     fn degrees<'py>(&self, py: Python<'py>, nodes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
-        let nodes = self::nodes(nodes, "nodes")?;
-        let degrees = py.detach(|| self.graph.degrees(&nodes)).or_raise(py)?;
+        let (nodes, like) = self::nodes(nodes, "nodes")?;
+        let degrees = self.home.detach(py, || self.graph.degrees(&nodes)).or_raise(py)?;
         let degrees: Vec<i64> = degrees.into_iter().map(i64::from).collect();
-        column(py, Dtype::I64, &degrees)
+        like.column(py, Dtype::I64, &degrees)
     }
 
     /// The edges that leave these nodes: a list for each in the order given.
     fn neighbours(&self, py: Python<'_>, nodes: &Bound<'_, PyAny>) -> PyResult<GraphCsr> {
         self.home.check(py)?;
-        let nodes = self::nodes(nodes, "nodes")?;
-        self.lists(py, || self.graph.neighbours(&nodes))
+        let (nodes, like) = self::nodes(nodes, "nodes")?;
+        self.lists(py, like, || self.graph.neighbours(&nodes))
     }
 
     /// All edges: list `i` is that of node `i`. Those of undirected graphs are in the lists of both ends.
     fn csr(&self, py: Python<'_>) -> PyResult<GraphCsr> {
         self.home.check(py)?;
-        self.lists(py, || self.graph.csr())
+        self.lists(py, Like::NUMPY, || self.graph.csr())
     }
 
     /// Samples the neighbourhood of seeds, a hop for each fan-out. With `times`, one for each seed, no edge is later than the time of its seed.
@@ -329,9 +332,9 @@ impl Graph {
         if let Some(device) = self.home.on_device()
             && is_on_device(seeds)?
         {
-            return self.room.sample(&self.graph, device, seeds, times, &options);
+            return self.room.sample(&self.home, &self.graph, device, seeds, times, &options);
         }
-        let seeds = nodes(seeds, "seeds")?;
+        let (seeds, like) = nodes(seeds, "seeds")?;
         let times = match times {
             None => None,
             Some(times) => {
@@ -341,14 +344,85 @@ impl Graph {
             }
         };
         let times: Option<&[i64]> = times.as_ref().map(elements);
-        let sample = py
-            .detach(|| match times {
+        let sample = self
+            .home
+            .detach(py, || match times {
                 None => self.graph.sample(&seeds, &options),
                 Some(times) => self.graph.sample_at(&seeds, times, &options),
             })
             .or_raise(py)?;
         let Shape { ids: has_ids, times: has_times, .. } = self.shape;
-        GraphSample::new(py, sample, (times.is_some(), has_ids, has_times))
+        GraphSample::new(py, like, sample, (times.is_some(), has_ids, has_times))
+    }
+
+    /// All edges in ascending order of source and target. Those of undirected graphs are there once, with the smaller end as the source.
+    fn edges(&self, py: Python<'_>) -> PyResult<GraphEdges> {
+        self.home.check(py)?;
+        let edges = self.home.detach(py, || self.graph.edges()).or_raise(py)?;
+        GraphEdges::new(py, &edges, (self.shape.weights, self.shape.ids, self.shape.times))
+    }
+
+    /// Makes nodes without edges: their numbers, which follow that of the last node. Edges make the nodes that they name by themselves.
+    fn add_nodes<'py>(&self, py: Python<'py>, count: u64) -> PyResult<Bound<'py, PyAny>> {
+        self.home.check(py)?;
+        let made = self.home.detach(py, || self.graph.insert_vertices(count)).or_raise(py)?;
+        py.import("builtins")?.call_method1("range", (made.start, made.end))
+    }
+
+    /// How many edges lead from the nearest of these nodes to each node of the graph, at least; -1 where no path leads.
+    fn bfs<'py>(&self, py: Python<'py>, sources: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.home.check(py)?;
+        let (sources, like) = nodes(sources, "sources")?;
+        let levels = self.home.detach(py, || self.graph.bfs(&sources)).or_raise(py)?;
+        let levels = levels.into_iter().map(|level| if level == u32::MAX { -1 } else { i64::from(level) });
+        like.column(py, Dtype::I64, &levels.collect::<Vec<_>>())
+    }
+
+    /// The smallest node of the component of each node. Directions of edges do not matter.
+    fn components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.home.check(py)?;
+        let nodes = self.home.detach(py, || self.graph.components()).or_raise(py)?;
+        crate::graph_answers::nodes(py, Like::NUMPY, &nodes)
+    }
+
+    /// How many triangles an undirected graph has. Loops belong to none.
+    fn triangles(&self, py: Python<'_>) -> PyResult<u64> {
+        self.home.check(py)?;
+        self.check_undirected("triangles")?;
+        self.home.detach(py, || self.graph.triangles()).or_raise(py)
+    }
+
+    /// The core number of each node of an undirected graph: the largest k for which it belongs to a part of the graph in which all nodes have k
+    /// neighbours or more. Loops do not count.
+    fn core_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.home.check(py)?;
+        self.check_undirected("core_numbers")?;
+        let numbers = self.home.detach(py, || self.graph.core_numbers()).or_raise(py)?;
+        crate::graph_answers::nodes(py, Like::NUMPY, &numbers)
+    }
+
+    /// The PageRank of each node after `rounds` rounds, or after the first that changes all ranks together by no more than `tolerance`. Ranks
+    /// begin with `start`, those of an earlier call, or are equal. Every device gives the same ranks.
+    #[pyo3(signature = (damping = 0.85, *, rounds = 100, tolerance = None, start = None))]
+    fn pagerank<'py>(
+        &self,
+        py: Python<'py>,
+        damping: f64,
+        rounds: u32,
+        tolerance: Option<f64>,
+        start: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.home.check(py)?;
+        let start = start.map(|start| host_column(start, "start", &[F64])).transpose()?;
+        let like = start.as_ref().map_or(Like::NUMPY, Like::of);
+        let start: &[f64] = start.as_ref().map_or(&[], elements);
+        let ranks = self.home.detach(py, || match tolerance {
+            None => self.graph.pagerank_from(start, damping, rounds),
+            Some(tolerance) => {
+                self.graph.pagerank_until(start, damping, tolerance, rounds).map(|ranked| ranked.ranks)
+            }
+        });
+        like.column(py, F64, &ranks.or_raise(py)?)
     }
 
     /// A copy of an array in the memory of the graph's device.
@@ -359,7 +433,7 @@ impl Graph {
     /// Writes all edges to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.home.check(py)?;
-        py.detach(|| self.graph.save(&path)).or_raise(py)
+        self.home.detach(py, || self.graph.save(&path)).or_raise(py)
     }
 
     /// The largest node that an edge was added for, plus 1.
@@ -395,12 +469,23 @@ impl Graph {
 }
 
 impl Graph {
+    /// Refuses a directed graph in Python's words; the library would name its own options.
+    fn check_undirected(&self, call: &str) -> PyResult<()> {
+        match self.shape.undirected {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(format!(
+                "{call} needs an undirected graph; make the graph with undirected=True"
+            ))),
+        }
+    }
+
     fn lists(
         &self,
         py: Python<'_>,
+        like: Like,
         lists: impl FnOnce() -> Result<warpkeep_containers::GraphCsr, ContainerError> + Send,
     ) -> PyResult<GraphCsr> {
-        let csr = py.detach(lists).or_raise(py)?;
-        GraphCsr::new(py, &csr, (self.shape.weights, self.shape.ids, self.shape.times))
+        let csr = self.home.detach(py, lists).or_raise(py)?;
+        GraphCsr::new(py, like, &csr, (self.shape.weights, self.shape.ids, self.shape.times))
     }
 }

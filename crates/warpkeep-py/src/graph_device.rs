@@ -9,6 +9,7 @@ use warpkeep::rows::{Buffer, Stream};
 use warpkeep_containers::{ContainerError, DeviceSample, DeviceSeeds, SampleOptions};
 
 use crate::array::Array;
+use crate::container::Home;
 use crate::device_columns::{DeviceColumn, answer_of};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
@@ -39,6 +40,7 @@ impl Room {
     /// A sample of seeds in device memory, and of their times.
     pub(crate) fn sample<'py>(
         &self,
+        home: &Home,
         graph: &warpkeep_containers::Graph,
         device: &Device,
         seeds: &Bound<'py, PyAny>,
@@ -61,7 +63,7 @@ impl Room {
         }
         let (vertices, times) = (&*column.buffer, times.as_ref().map(|times| &*times.buffer));
         let seeds = DeviceSeeds { vertices, times, count };
-        let made = py.detach(|| self.columns(graph, device, seeds, options, &stream)).or_raise(py)?;
+        let made = home.detach(py, || self.columns(graph, device, seeds, options, &stream)).or_raise(py)?;
 
         let wide = |buffer: Buffer| -> PyResult<Py<PyAny>> {
             let count = buffer.len() / 4;

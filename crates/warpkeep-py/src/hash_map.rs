@@ -3,19 +3,21 @@
 
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use warpkeep_containers::{
     ContainerError, DeviceAnswers, DeviceOps, HashMapOptions, MapAnswer, MapOpKind, MapOpKinds, MapStatus,
+    Upsert,
 };
 
 use crate::array::Array;
 use crate::batch::as_numbers_given;
-use crate::cells::to_numpy;
-use crate::container::{Home, flags, host_column, upsert_of};
+use crate::container::{Home, Like, host_column, key_bits, upsert_of};
 use crate::device_array::DeviceArray;
 use crate::device_columns::{DeviceColumn, is_on_device};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
+use crate::library::Library;
 
 /// A map from 64-bit keys to 64-bit values, in the memory of the host or of a device. It is not a table of a store: it is
 /// gone with the process unless it is saved.
@@ -38,15 +40,24 @@ fn numbers<'py>(object: &Bound<'py, PyAny>, what: &'static str) -> PyResult<Arra
     host_column(object, what, &NUMBERS)
 }
 
+/// Refuses signed values of which the map would compare the bits.
+fn check_kind(kind: MapOpKind, values: &Array<'_>) -> PyResult<()> {
+    let compares = [Upsert::Min, Upsert::Max].iter().any(|how| how.kind() == kind);
+    let copy = if values.library == Library::Torch { ".numpy()" } else { "" };
+    match compares && values.dtype != Dtype::U64 {
+        true => Err(PyTypeError::new_err(format!(
+            "values: an array of {}, and how='min' and 'max' compare unsigned integers; if none is negative, give \
+             values{copy}.view('uint64')",
+            values.dtype
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The numbers of an array.
 fn slice<'a>(array: &'a Array<'_>) -> &'a [u64] {
     // SAFETY: `numbers` checked that it is a column of numbers in host memory; this package does not write to it.
     unsafe { as_numbers_given(array.bytes()) }
-}
-
-fn column<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'py, PyAny>> {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    to_numpy(py, Dtype::U64, &[numbers.len()], &bytes)
 }
 
 impl HashMap {
@@ -79,11 +90,16 @@ impl HashMap {
         let count = column.array.count();
         if let Some(values) = &values {
             values.array.column(&NUMBERS, count)?;
+            // PyTorch has no others in its older versions.
+            if values.array.library != Library::Torch {
+                check_kind(kind, &values.array)?;
+            }
         }
         let map = &self.map;
         let (keys, values) = (&column.buffer, values.as_ref().map(|values| &*values.buffer));
-        let (statuses, before) = py
-            .detach(|| {
+        let (statuses, before) = self
+            .home
+            .detach(py, || {
                 let mut statuses = device.allocate(count)?;
                 let mut before = (kind == MapOpKind::Find).then(|| device.allocate(8 * count)).transpose()?;
                 if count > 0 {
@@ -165,10 +181,10 @@ impl HashMap {
             return answered.flags(MapStatus::Inserted);
         }
         let (keys, values) = (numbers(keys, "keys")?, numbers(values, "values")?);
-        let (keys, values) = (slice(&keys), slice(&values));
-        let answers = py.detach(|| self.map.insert(keys, values)).or_raise(py)?;
+        let (like, keys, values) = (Like::of(&keys), slice(&keys), slice(&values));
+        let answers = self.home.detach(py, || self.map.insert(keys, values)).or_raise(py)?;
         HashMap::check_full(py, &answers)?;
-        flags(py, answers.iter().map(|answer| answer.status == MapStatus::Inserted))
+        like.flags(py, answers.iter().map(|answer| answer.status == MapStatus::Inserted))
     }
 
     /// Adds keys, or changes the values of those that are there; which of them are new.
@@ -186,10 +202,11 @@ impl HashMap {
             return answered.flags(MapStatus::Inserted);
         }
         let (keys, values) = (numbers(keys, "keys")?, numbers(values, "values")?);
-        let (keys, values) = (slice(&keys), slice(&values));
-        let answers = py.detach(|| self.map.upsert(how, keys, values)).or_raise(py)?;
+        check_kind(how.kind(), &values)?;
+        let (like, keys, values) = (Like::of(&keys), slice(&keys), slice(&values));
+        let answers = self.home.detach(py, || self.map.upsert(how, keys, values)).or_raise(py)?;
         HashMap::check_full(py, &answers)?;
-        flags(py, answers.iter().map(|answer| answer.status == MapStatus::Inserted))
+        like.flags(py, answers.iter().map(|answer| answer.status == MapStatus::Inserted))
     }
 
     /// The values of keys, 0 where there is none, and which keys were found.
@@ -205,10 +222,10 @@ impl HashMap {
             return Ok((answered.before.unwrap_or_else(none), found));
         }
         let keys = numbers(keys, "keys")?;
-        let keys = slice(&keys);
-        let found = py.detach(|| self.map.find(keys)).or_raise(py)?;
+        let (like, keys) = (Like::of(&keys), slice(&keys));
+        let found = self.home.detach(py, || self.map.find(keys)).or_raise(py)?;
         let values: Vec<u64> = found.iter().map(|value| value.unwrap_or(0)).collect();
-        Ok((column(py, &values)?, flags(py, found.iter().map(Option::is_some))?))
+        Ok((like.column(py, Dtype::U64, &values)?, like.flags(py, found.iter().map(Option::is_some))?))
     }
 
     /// Which keys are there.
@@ -218,9 +235,9 @@ impl HashMap {
             return answered.flags(MapStatus::Found);
         }
         let keys = numbers(keys, "keys")?;
-        let keys = slice(&keys);
-        let found = py.detach(|| self.map.contains(keys)).or_raise(py)?;
-        flags(py, found.into_iter())
+        let (like, keys) = (Like::of(&keys), slice(&keys));
+        let found = self.home.detach(py, || self.map.contains(keys)).or_raise(py)?;
+        like.flags(py, found.into_iter())
     }
 
     /// Removes keys; which of them were there.
@@ -230,29 +247,29 @@ impl HashMap {
             return answered.flags(MapStatus::Erased);
         }
         let keys = numbers(keys, "keys")?;
-        let keys = slice(&keys);
-        let answers = py.detach(|| self.map.erase(keys)).or_raise(py)?;
-        flags(py, answers.iter().map(|answer| answer.status == MapStatus::Erased))
+        let (like, keys) = (Like::of(&keys), slice(&keys));
+        let answers = self.home.detach(py, || self.map.erase(keys)).or_raise(py)?;
+        like.flags(py, answers.iter().map(|answer| answer.status == MapStatus::Erased))
     }
 
     /// All keys and their values, in no order.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         self.home.check(py)?;
-        let pairs = py.detach(|| self.map.retrieve_all()).or_raise(py)?;
+        let pairs = self.home.detach(py, || self.map.retrieve_all()).or_raise(py)?;
         let (keys, values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
-        Ok((column(py, &keys)?, column(py, &values)?))
+        Ok((Like::NUMPY.column(py, Dtype::U64, &keys)?, Like::NUMPY.column(py, Dtype::U64, &values)?))
     }
 
     /// Removes all keys.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.home.check(py)?;
-        py.detach(|| self.map.clear()).or_raise(py)
+        self.home.detach(py, || self.map.clear()).or_raise(py)
     }
 
     /// Writes all keys and values to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.home.check(py)?;
-        py.detach(|| self.map.save(&path)).or_raise(py)
+        self.home.detach(py, || self.map.save(&path)).or_raise(py)
     }
 
     /// Where it lies, as in `open`.
@@ -268,16 +285,17 @@ impl HashMap {
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.home.check(py)?;
-        Ok(py.detach(|| self.map.len()).or_raise(py)? as usize)
+        Ok(self.home.detach(py, || self.map.len()).or_raise(py)? as usize)
     }
 
     fn __bool__(&self) -> bool {
         true
     }
 
-    fn __contains__(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.home.check(py)?;
-        Ok(py.detach(|| self.map.contains(&[key])).or_raise(py)? == [true])
+        let Some(key) = key_bits(key, 8)? else { return Ok(false) };
+        Ok(self.home.detach(py, || self.map.contains(&[key])).or_raise(py)? == [true])
     }
 
     fn __repr__(&self) -> String {

@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`store`], [`table`], [`writes`] | the classes `Store` and `Table`, and the writes that were counted |
+//! | [`store`], [`table`], [`mapping`], [`writes`] | the classes `Store` and `Table`, and the writes that were counted |
 //! | [`spec`], [`dtype`] | what keys and values are |
 //! | [`array`], [`dlpack`], [`library`], [`device_array`] | the caller's arrays, and arrays for answers |
 //! | [`cells`], [`batch`], [`device`], [`scan`] | batches over those arrays in host memory and on a device, scans |
@@ -10,7 +10,7 @@
 //! | [`slab`], [`slab_map`], [`slab_multi_map`] | the classes `SlabMap`, `SlabSet` and `SlabMultiMap`, containers |
 //! | [`graph`], [`graph_answers`] | the class `Graph`, a container, and what it answers |
 //! | [`container`] | what containers share |
-//! | [`timing`] | what benchmarks ask |
+//! | [`recorder`], [`timing`] | metrics, and what benchmarks ask |
 //! | [`errors`], [`json`] | exceptions and reports |
 
 mod array;
@@ -29,8 +29,10 @@ mod graph_device;
 mod hash_map;
 mod json;
 mod library;
+mod mapping;
 mod ordered_map;
 mod ordered_reads;
+mod recorder;
 mod scan;
 mod slab;
 mod slab_map;
@@ -56,6 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<hash_map::HashMap>()?;
     module.add_class::<graph::Graph>()?;
     module.add_class::<graph_answers::GraphCsr>()?;
+    module.add_class::<graph_answers::GraphEdges>()?;
     module.add_class::<graph_answers::GraphSample>()?;
     module.add_class::<ordered_map::OrderedMap>()?;
     module.add_class::<ordered_map::OrderedSnapshot>()?;
@@ -66,7 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::verify, module)?)?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add_function(wrap_pyfunction!(store::devices, module)?)?;
-    module.add_function(wrap_pyfunction!(store::metrics, module)?)?;
+    module.add_function(wrap_pyfunction!(recorder::metrics, module)?)?;
     module.add_function(wrap_pyfunction!(timing::time_lookups, module)?)?;
     module.add_function(wrap_pyfunction!(batch::check_statuses, module)?)?;
     module.add_function(wrap_pyfunction!(spec::row, module)?)?;
@@ -74,5 +77,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spec::fixed, module)?)?;
     module.add_function(wrap_pyfunction!(spec::var, module)?)?;
     module.add_function(wrap_pyfunction!(spec::spec_from_text, module)?)?;
-    Ok(())
+    recorder::rest_during_forks(module.py())
 }

@@ -2,7 +2,7 @@
 
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
 use numpy::{PyArrayDescrMethods, PyUntypedArray};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -69,20 +69,35 @@ impl Library {
         }
     }
 
-    /// A NumPy array as one of this library, without a copy; of libraries without such arrays, as it is.
+    /// A NumPy array as one of this library, without a copy; of libraries without such arrays, as it is. PyTorch's ids are signed, so that
+    /// 64-bit numbers are `int64` there.
     pub(crate) fn wrap<'py>(self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            // PyTorch has no unsigned numbers of more than one byte in its older versions: ids are int64 there.
-            Library::Torch => {
-                let py = array.py();
-                let unsigned: bool =
-                    array.getattr("dtype")?.call_method1("__eq__", (Dtype::U64.descr(py)?,))?.extract()?;
-                let array =
-                    if unsigned { array.call_method1("view", (Dtype::I64.descr(py)?,))? } else { array };
-                module(py, &TORCH, "torch")?.call_method1("from_numpy", (array,))
-            }
-            _ => Ok(array),
+        self.wrap_as(array, |dtype| dtype == Dtype::U64)
+    }
+
+    /// The same. `signed` says which unsigned numbers become signed ones of the same bits.
+    pub(crate) fn wrap_as<'py>(
+        self,
+        array: Bound<'py, PyAny>,
+        signed: impl Fn(Dtype) -> bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if self != Library::Torch {
+            return Ok(array);
         }
+        let py = array.py();
+        let torch = module(py, &TORCH, "torch")?;
+        let dtype = Dtype::of(&array.getattr("dtype")?.cast_into()?)?;
+        // Older versions have no unsigned numbers of more than one byte.
+        let as_signed =
+            dtype.kind == b'u' && dtype.size > 1 && (signed(dtype) || !torch.hasattr(dtype.long())?);
+        let array = match as_signed {
+            true => {
+                let signed = Dtype { kind: b'i', size: dtype.size };
+                array.call_method1("view", (signed.descr(py)?,))?
+            }
+            false => array,
+        };
+        torch.call_method1("from_numpy", (array,))
     }
 
     /// An array of this package as one of this library, in the same memory, on the device of `like`; of libraries without such arrays, as
@@ -140,9 +155,14 @@ pub(crate) fn empty<'py>(
     dtype: Dtype,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
+    if shape.len() > 2 {
+        return Err(PyValueError::new_err(format!(
+            "an array of shape {shape:?}; there are at most two dimensions"
+        )));
+    }
     let descr = dtype.descr(py)?;
     let mut dims = [0 as npy_intp; 2];
-    let ndim = shape.len().min(2);
+    let ndim = shape.len();
     for (dim, len) in dims.iter_mut().zip(shape) {
         *dim = *len as npy_intp;
     }

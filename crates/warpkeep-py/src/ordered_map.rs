@@ -10,7 +10,7 @@ use warpkeep_containers::{
     OrderedMap as Map, OrderedMapOptions, OrderedSnapshot as Snapshot, OrderedStatus, Upsert,
 };
 
-use crate::container::{Home, elements, flags, upsert_of};
+use crate::container::{Home, Like, elements, key_bits, upsert_of};
 use crate::errors::{OrRaise, exception};
 use crate::ordered_reads::{Pairs, Types};
 
@@ -50,12 +50,12 @@ macro_rules! with_reads {
                 py: Python<'py>,
                 keys: &Bound<'py, PyAny>,
             ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-                each!(self.view(py)?, Views, view => self.types.get(py, &view, keys))
+                each!(self.view(py)?, Views, view => self.types.get(py, &self.home, &view, keys))
             }
 
             /// Which keys are there.
             fn contains<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-                each!(self.view(py)?, Views, view => self.types.contains(py, &view, keys))
+                each!(self.view(py)?, Views, view => self.types.contains(py, &self.home, &view, keys))
             }
 
             /// The keys and values of ranges, one range behind the other, and where each begins; both bounds are included.
@@ -67,7 +67,7 @@ macro_rules! with_reads {
                 hi: &Bound<'py, PyAny>,
                 limit: Option<usize>,
             ) -> PyResult<Pairs<'py>> {
-                each!(self.view(py)?, Views, view => self.types.range(py, &view, lo, hi, limit))
+                each!(self.view(py)?, Views, view => self.types.range(py, &self.home, &view, lo, hi, limit))
             }
 
             /// How many keys each range has; both bounds are included.
@@ -77,17 +77,17 @@ macro_rules! with_reads {
                 lo: &Bound<'py, PyAny>,
                 hi: &Bound<'py, PyAny>,
             ) -> PyResult<Bound<'py, PyAny>> {
-                each!(self.view(py)?, Views, view => self.types.count(py, &view, lo, hi))
+                each!(self.view(py)?, Views, view => self.types.count(py, &self.home, &view, lo, hi))
             }
 
             /// The smallest key above each key, its value, and whether there is one.
             fn successor<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Pairs<'py>> {
-                each!(self.view(py)?, Views, view => self.types.successor(py, &view, keys))
+                each!(self.view(py)?, Views, view => self.types.successor(py, &self.home, &view, keys))
             }
 
             /// The largest key below each key, its value, and whether there is one.
             fn predecessor<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Pairs<'py>> {
-                each!(self.view(py)?, Views, view => self.types.predecessor(py, &view, keys))
+                each!(self.view(py)?, Views, view => self.types.predecessor(py, &self.home, &view, keys))
             }
 
             /// An as-of join: each key if it is there, or the nearest before it ("backward") or after it ("forward"); its value, and
@@ -102,27 +102,27 @@ macro_rules! with_reads {
                 group_bits: Option<u32>,
             ) -> PyResult<Pairs<'py>> {
                 let limits = (tolerance, group_bits);
-                each!(self.view(py)?, Views, view => self.types.asof(py, &view, keys, direction, limits))
+                each!(self.view(py)?, Views, view => self.types.asof(py, &self.home, &view, keys, direction, limits))
             }
 
             /// The smallest key and its value; None if there are no keys.
             fn min<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
-                each!(self.view(py)?, Views, view => self.types.end(py, || view.min()))
+                each!(self.view(py)?, Views, view => self.types.end(py, &self.home, || view.min()))
             }
 
             /// The largest key and its value; None if there are no keys.
             fn max<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
-                each!(self.view(py)?, Views, view => self.types.end(py, || view.max()))
+                each!(self.view(py)?, Views, view => self.types.end(py, &self.home, || view.max()))
             }
 
             /// All keys in order, and their values.
             fn items<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-                each!(self.view(py)?, Views, view => self.types.items(py, &view))
+                each!(self.view(py)?, Views, view => self.types.items(py, &self.home, &view))
             }
 
             /// Writes all keys and values to a file.
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-                each!(self.view(py)?, Views, view => py.detach(|| view.save(&path)).or_raise(py))
+                each!(self.view(py)?, Views, view => self.home.detach(py, || view.save(&path)).or_raise(py))
             }
 
             fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -133,8 +133,12 @@ macro_rules! with_reads {
                 true
             }
 
-            fn __contains__(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
-                match self.view(py)? {
+            fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+                let view = self.view(py)?;
+                // Keys are unsigned: there are none below 0.
+                let below = key.lt(0)?;
+                let Some(key) = key_bits(key, 8)?.filter(|_| !below) else { return Ok(false) };
+                match view {
                     Views::Wide(view) => Ok(view.contains(&[key]).or_raise(py)? == [true]),
                     Views::Narrow(view) => match u32::try_from(key) {
                         Ok(key) => Ok(view.contains(&[key]).or_raise(py)? == [true]),
@@ -188,7 +192,21 @@ impl OrderedMap {
     }
 }
 
+impl Drop for OrderedSnapshot {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 impl OrderedSnapshot {
+    /// Frees the state. It takes locks of the map, so that it stays where a thread of the parent may hold one.
+    fn release(&self) {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.home.is_torn() {
+            std::mem::forget(view);
+        }
+    }
+
     fn view(&self, py: Python<'_>) -> PyResult<Views> {
         self.home.check(py)?;
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -252,11 +270,12 @@ with_reads! { OrderedMap {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let (keys, values) = (self.types.keys(keys, "keys")?, self.types.values(values)?);
+        let like = Like::of(&keys);
         let answers = each!(&self.map, Maps, map => {
             let (keys, values) = (elements(&keys), elements(&values));
-            py.detach(|| Ok(map.insert(keys, values)?.iter().map(|change| change.status).collect()))
+            self.home.detach(py, || Ok(map.insert(keys, values)?.iter().map(|change| change.status).collect()))
         });
-        is_status(py, answers, OrderedStatus::Inserted)
+        is_status(py, like, answers, OrderedStatus::Inserted)
     }
 
     /// Adds keys, or changes the values of those that are there; which of them are new.
@@ -272,22 +291,24 @@ with_reads! { OrderedMap {
         let how = upsert_of(how)?;
         self.check_how(how)?;
         let (keys, values) = (self.types.keys(keys, "keys")?, self.types.values(values)?);
+        let like = Like::of(&keys);
         let answers = each!(&self.map, Maps, map => {
             let (keys, values) = (elements(&keys), elements(&values));
-            py.detach(|| Ok(map.upsert(how, keys, values)?.iter().map(|change| change.status).collect()))
+            self.home.detach(py, || Ok(map.upsert(how, keys, values)?.iter().map(|change| change.status).collect()))
         });
-        is_status(py, answers, OrderedStatus::Inserted)
+        is_status(py, like, answers, OrderedStatus::Inserted)
     }
 
     /// Removes keys; which of them were there.
     fn erase<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys, "keys")?;
+        let like = Like::of(&keys);
         let answers = each!(&self.map, Maps, map => {
             let keys = elements(&keys);
-            py.detach(|| Ok(map.erase(keys)?.iter().map(|change| change.status).collect()))
+            self.home.detach(py, || Ok(map.erase(keys)?.iter().map(|change| change.status).collect()))
         });
-        is_status(py, answers, OrderedStatus::Erased)
+        is_status(py, like, answers, OrderedStatus::Erased)
     }
 
     /// The state now, which later changes leave as it is. It keeps memory until it is closed.
@@ -311,7 +332,7 @@ with_reads! { OrderedMap {
 with_reads! { OrderedSnapshot {
     /// Frees what only this snapshot needs.
     fn close(&self) {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.release();
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -331,8 +352,9 @@ with_reads! { OrderedSnapshot {
 /// Which answers are this one.
 fn is_status<'py>(
     py: Python<'py>,
+    like: Like,
     answers: Result<Vec<OrderedStatus>, warpkeep_containers::ContainerError>,
     status: OrderedStatus,
 ) -> PyResult<Bound<'py, PyAny>> {
-    flags(py, answers.or_raise(py)?.into_iter().map(|answer| answer == status))
+    like.flags(py, answers.or_raise(py)?.into_iter().map(|answer| answer == status))
 }

@@ -6,7 +6,7 @@ use warpkeep_containers::{ContainerError, Near, OrderedKey, OrderedSnapshot};
 
 use crate::array::Array;
 use crate::cells::to_python;
-use crate::container::{Element, column, elements, flags, host_array, host_column};
+use crate::container::{Element, Home, Like, elements, host_array, host_column};
 use crate::dtype::Dtype;
 use crate::errors::OrRaise;
 use crate::spec::{Form, Spec};
@@ -104,85 +104,96 @@ impl Types {
     pub(crate) fn get<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let keys = self.keys(keys, "keys")?;
+        let like = Like::of(&keys);
         let keys: &[K] = elements(&keys);
-        let (values, found) = py
-            .detach(|| {
+        let (values, found) = home
+            .detach(py, || {
                 let found = view.find(keys)?;
                 let values: Vec<K> = found.iter().map(|value| value.unwrap_or_default()).collect();
                 Ok::<_, ContainerError>((values, found))
             })
             .or_raise(py)?;
-        Ok((column(py, self.value, &values)?, flags(py, found.iter().map(Option::is_some))?))
+        Ok((like.column(py, self.value, &values)?, like.flags(py, found.iter().map(Option::is_some))?))
     }
 
     pub(crate) fn contains<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.keys(keys, "keys")?;
+        let like = Like::of(&keys);
         let keys: &[K] = elements(&keys);
-        flags(py, py.detach(|| view.contains(keys)).or_raise(py)?.into_iter())
+        like.flags(py, home.detach(py, || view.contains(keys)).or_raise(py)?.into_iter())
     }
 
     pub(crate) fn range<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         lo: &Bound<'py, PyAny>,
         hi: &Bound<'py, PyAny>,
         limit: Option<usize>,
     ) -> PyResult<Pairs<'py>> {
         let (lo, hi) = (self.keys(lo, "lo")?, self.keys(hi, "hi")?);
+        let like = Like::of(&lo);
         let (lo, hi): (&[K], &[K]) = (elements(&lo), elements(&hi));
-        let ranges = py.detach(|| view.range(lo, hi, limit)).or_raise(py)?;
+        let ranges = home.detach(py, || view.range(lo, hi, limit)).or_raise(py)?;
         let offsets: Vec<i64> = ranges.offsets.iter().map(|offset| *offset as i64).collect();
         Ok((
-            column(py, self.key, &ranges.keys)?,
-            column(py, self.value, &ranges.values)?,
-            column(py, Dtype::I64, &offsets)?,
+            like.column(py, self.key, &ranges.keys)?,
+            like.column(py, self.value, &ranges.values)?,
+            like.column(py, Dtype::I64, &offsets)?,
         ))
     }
 
     pub(crate) fn count<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         lo: &Bound<'py, PyAny>,
         hi: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (lo, hi) = (self.keys(lo, "lo")?, self.keys(hi, "hi")?);
+        let like = Like::of(&lo);
         let (lo, hi): (&[K], &[K]) = (elements(&lo), elements(&hi));
-        let counts = py.detach(|| view.count(lo, hi)).or_raise(py)?;
-        column(py, Dtype::I64, &counts)
+        let counts = home.detach(py, || view.count(lo, hi)).or_raise(py)?;
+        like.column(py, Dtype::I64, &counts)
     }
 
     pub(crate) fn successor<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Pairs<'py>> {
-        self.nearest(py, keys, |keys| view.successor(keys, Near::strict()))
+        self.nearest(py, home, keys, |keys| view.successor(keys, Near::strict()))
     }
 
     pub(crate) fn predecessor<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Pairs<'py>> {
-        self.nearest(py, keys, |keys| view.predecessor(keys, Near::strict()))
+        self.nearest(py, home, keys, |keys| view.predecessor(keys, Near::strict()))
     }
 
     pub(crate) fn asof<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
         keys: &Bound<'py, PyAny>,
         direction: &str,
@@ -196,8 +207,8 @@ impl Types {
             near = near.in_group(bits);
         }
         match direction {
-            "backward" => self.nearest(py, keys, |keys| view.predecessor(keys, near)),
-            "forward" => self.nearest(py, keys, |keys| view.successor(keys, near)),
+            "backward" => self.nearest(py, home, keys, |keys| view.predecessor(keys, near)),
+            "forward" => self.nearest(py, home, keys, |keys| view.successor(keys, near)),
             other => Err(PyValueError::new_err(format!(
                 "'{other}' is no direction; write 'backward' (the key or the nearest before it) or 'forward' (or after it)"
             ))),
@@ -208,17 +219,19 @@ impl Types {
     fn nearest<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         keys: &Bound<'py, PyAny>,
         find: impl FnOnce(&[K]) -> Result<Vec<Option<(K, K)>>, ContainerError> + Send,
     ) -> PyResult<Pairs<'py>> {
         let keys = self.keys(keys, "keys")?;
+        let like = Like::of(&keys);
         let keys: &[K] = elements(&keys);
-        let found = py.detach(|| find(keys)).or_raise(py)?;
+        let found = home.detach(py, || find(keys)).or_raise(py)?;
         let (near, values): (Vec<K>, Vec<K>) = found.iter().map(|pair| pair.unwrap_or_default()).unzip();
         Ok((
-            column(py, self.key, &near)?,
-            column(py, self.value, &values)?,
-            flags(py, found.iter().map(Option::is_some))?,
+            like.column(py, self.key, &near)?,
+            like.column(py, self.value, &values)?,
+            like.flags(py, found.iter().map(Option::is_some))?,
         ))
     }
 
@@ -226,9 +239,10 @@ impl Types {
     pub(crate) fn end<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         find: impl FnOnce() -> Result<Option<(K, K)>, ContainerError> + Send,
     ) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
-        let Some((key, value)) = py.detach(find).or_raise(py)? else { return Ok(None) };
+        let Some((key, value)) = home.detach(py, find).or_raise(py)? else { return Ok(None) };
         let bytes = value.into().to_le_bytes();
         let value = to_python(py, Form::Scalar(self.value), &bytes[..self.value.size])?;
         Ok(Some((key.into(), value)))
@@ -237,10 +251,11 @@ impl Types {
     pub(crate) fn items<'py, K: Key>(
         self,
         py: Python<'py>,
+        home: &Home,
         view: &OrderedSnapshot<K, K>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let pairs = py.detach(|| view.retrieve_all()).or_raise(py)?;
+        let pairs = home.detach(py, || view.retrieve_all()).or_raise(py)?;
         let (keys, values): (Vec<K>, Vec<K>) = pairs.into_iter().unzip();
-        Ok((column(py, self.key, &keys)?, column(py, self.value, &values)?))
+        Ok((Like::NUMPY.column(py, self.key, &keys)?, Like::NUMPY.column(py, self.value, &values)?))
     }
 }

@@ -10,7 +10,7 @@ use warpkeep_containers::{
 };
 
 use crate::array::Array;
-use crate::container::{Element, host_column};
+use crate::container::{Element, Home, host_column};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
 use crate::spec::{Form, Spec};
@@ -44,10 +44,11 @@ pub(crate) use each_width;
 /// Does something with a container, without the GIL and without other threads.
 pub(crate) fn alone<T: Send, R: Send>(
     py: Python<'_>,
+    home: &Home,
     container: &Mutex<T>,
     work: impl FnOnce(&mut T) -> Result<R, ContainerError> + Send,
 ) -> PyResult<R> {
-    py.detach(|| work(&mut container.lock().unwrap_or_else(PoisonError::into_inner))).or_raise(py)
+    home.detach(py, || work(&mut container.lock().unwrap_or_else(PoisonError::into_inner))).or_raise(py)
 }
 
 /// What all slab hashes do alike.
@@ -99,25 +100,25 @@ macro_rules! with_common {
             /// Makes room for `items` items in all, so that no batch grows the table before.
             fn reserve(&self, py: Python<'_>, items: u64) -> PyResult<()> {
                 self.home.check(py)?;
-                each_width!(&self.inner, inner => alone(py, inner, |inner| inner.room(items)))
+                each_width!(&self.inner, inner => alone(py, &self.home, inner, |inner| inner.room(items)))
             }
 
             /// Packs all chains, which removes the places of erased keys. Needs no memory.
             fn flush(&self, py: Python<'_>) -> PyResult<()> {
                 self.home.check(py)?;
-                each_width!(&self.inner, inner => alone(py, inner, Common::pack))
+                each_width!(&self.inner, inner => alone(py, &self.home, inner, Common::pack))
             }
 
             /// Removes everything.
             fn clear(&self, py: Python<'_>) -> PyResult<()> {
                 self.home.check(py)?;
-                each_width!(&self.inner, inner => alone(py, inner, Common::empty))
+                each_width!(&self.inner, inner => alone(py, &self.home, inner, Common::empty))
             }
 
             /// Writes everything to a file.
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
                 self.home.check(py)?;
-                each_width!(&self.inner, inner => alone(py, inner, |inner| inner.write(path)))
+                each_width!(&self.inner, inner => alone(py, &self.home, inner, |inner| inner.write(path)))
             }
 
             /// Where it lies, as in `open`.
@@ -128,17 +129,18 @@ macro_rules! with_common {
 
             fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
                 self.home.check(py)?;
-                each_width!(&self.inner, inner => alone(py, inner, |inner| Ok(inner.count()? as usize)))
+                each_width!(&self.inner, inner => alone(py, &self.home, inner, |inner| Ok(inner.count()? as usize)))
             }
 
             fn __bool__(&self) -> bool {
                 true
             }
 
-            fn __contains__(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
+            fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
                 self.home.check(py)?;
+                let Some(key) = key_bits(key, self.types.key.size)? else { return Ok(false) };
                 each_width!(&self.inner, inner => match key.try_into() {
-                    Ok(key) => alone(py, inner, |inner| inner.search_one(key)),
+                    Ok(key) => alone(py, &self.home, inner, |inner| inner.search_one(key)),
                     Err(_) => Ok(false),
                 })
             }

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warpkeep_containers::{SlabAnswer, SlabMap as Map, SlabRequest, SlabSet as Set};
 
-use crate::container::{Home, column, elements, flags, host_column};
+use crate::container::{Home, Like, elements, host_column, key_bits};
 use crate::dtype::Dtype;
 use crate::slab::{
     Common, Has, SlabTypes, Widths, Word, alone, bounded, check_full, each_width, full, options_of,
@@ -35,8 +35,12 @@ pub(crate) struct SlabSet {
 /// The number of the status that says that there was no memory.
 const FULL: u8 = 7;
 
-/// Statuses and values of answers, as arrays.
-type Answered<V> = (Vec<u8>, Vec<V>);
+/// What a batch gave: statuses, and the values of its keys before, in the library of the keys.
+struct Answers<'py> {
+    like: Like,
+    statuses: Vec<u8>,
+    values: Bound<'py, PyAny>,
+}
 
 /// Runs requests of any kinds.
 fn mixed<K: Word>(
@@ -60,7 +64,7 @@ fn mixed<K: Word>(
 }
 
 /// Answers as statuses, by the numbers of `SlabStatus`, and values.
-fn columns_of<V: Word>(answers: &[SlabAnswer<V>]) -> Answered<V> {
+fn columns_of<V: Word>(answers: &[SlabAnswer<V>]) -> (Vec<u8>, Vec<V>) {
     let statuses = answers.iter().map(|answer| match answer {
         SlabAnswer::Inserted => 1,
         SlabAnswer::Updated(_) => 2,
@@ -129,32 +133,32 @@ with_common! { SlabMap {
 
     /// Adds keys; which of them are new. A key that is there keeps its value.
     fn insert<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (statuses, _) = self.all_of(py, 1, keys, Some(values))?;
-        flags(py, statuses.iter().map(|&status| status == 1))
+        let Answers { like, statuses, .. } = self.all_of(py, 1, keys, Some(values))?;
+        like.flags(py, statuses.iter().map(|&status| status == 1))
     }
 
     /// Adds keys, or replaces the values of those that are there; which of them are new.
     fn put<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (statuses, _) = self.all_of(py, 2, keys, Some(values))?;
-        flags(py, statuses.iter().map(|&status| status == 1))
+        let Answers { like, statuses, .. } = self.all_of(py, 2, keys, Some(values))?;
+        like.flags(py, statuses.iter().map(|&status| status == 1))
     }
 
     /// Removes keys; which of them were there.
     fn erase<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (statuses, _) = self.all_of(py, 3, keys, None)?;
-        flags(py, statuses.iter().map(|&status| status == 4))
+        let Answers { like, statuses, .. } = self.all_of(py, 3, keys, None)?;
+        like.flags(py, statuses.iter().map(|&status| status == 4))
     }
 
     /// The values of keys, 0 where there is none, and which keys were found.
     fn find<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (statuses, values) = self.all_of(py, 0, keys, None)?;
-        Ok((values, flags(py, statuses.iter().map(|&status| status == 3))?))
+        let Answers { like, statuses, values } = self.all_of(py, 0, keys, None)?;
+        Ok((values, like.flags(py, statuses.iter().map(|&status| status == 3))?))
     }
 
     /// Which keys are there.
     fn contains<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (statuses, _) = self.all_of(py, 0, keys, None)?;
-        flags(py, statuses.iter().map(|&status| status == 3))
+        let Answers { like, statuses, .. } = self.all_of(py, 0, keys, None)?;
+        like.flags(py, statuses.iter().map(|&status| status == 3))
     }
 
     /// Runs requests of any kinds, named by `SlabOp`, at the same time: a `SlabStatus` for each, and the value that its key
@@ -170,8 +174,8 @@ with_common! { SlabMap {
         let kinds = host_column(kinds, "kinds", &[Dtype::U8])?;
         // SAFETY: a contiguous column in host memory, which this package does not write to.
         let kinds = unsafe { kinds.bytes() };
-        let (statuses, values) = self.answers(py, Some(kinds), 0, keys, values)?;
-        Ok((crate::cells::to_numpy(py, Dtype::U8, &[statuses.len()], &statuses)?, values))
+        let Answers { like, statuses, values } = self.answers(py, Some(kinds), 0, keys, values)?;
+        Ok((like.bytes(py, &statuses)?, values))
     }
 
     /// All keys and their values, in no order.
@@ -179,8 +183,8 @@ with_common! { SlabMap {
         self.home.check(py)?;
         let SlabTypes { key, value } = self.types;
         each_width!(&self.inner, map => {
-            let (keys, values): (Vec<_>, Vec<_>) = alone(py, map, |map| map.pairs())?.into_iter().unzip();
-            Ok((column(py, key, &keys)?, column(py, value, &values)?))
+            let (keys, values): (Vec<_>, Vec<_>) = alone(py, &self.home, map, |map| map.pairs())?.into_iter().unzip();
+            Ok((Like::NUMPY.column(py, key, &keys)?, Like::NUMPY.column(py, value, &values)?))
         })
     }
 
@@ -197,10 +201,10 @@ impl SlabMap {
         kind: u8,
         keys: &Bound<'py, PyAny>,
         values: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Vec<u8>, Bound<'py, PyAny>)> {
-        let (statuses, values) = self.answers(py, None, kind, keys, values)?;
-        match statuses.iter().position(|&status| status == FULL) {
-            None => Ok((statuses, values)),
+    ) -> PyResult<Answers<'py>> {
+        let answers = self.answers(py, None, kind, keys, values)?;
+        match answers.statuses.iter().position(|&status| status == FULL) {
+            None => Ok(answers),
             Some(index) => Err(full(py, index)),
         }
     }
@@ -212,10 +216,10 @@ impl SlabMap {
         kind: u8,
         keys: &Bound<'py, PyAny>,
         values: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Vec<u8>, Bound<'py, PyAny>)> {
+    ) -> PyResult<Answers<'py>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
-        let count = keys.count();
+        let (like, count) = (Like::of(&keys), keys.count());
         let values = values.map(|values| self.types.values(values, count)).transpose()?;
         let all;
         let kinds = match kinds {
@@ -228,9 +232,9 @@ impl SlabMap {
         check_kinds(kinds, count, values.is_some())?;
         each_width!(&self.inner, map => {
             let (keys, values) = (elements(&keys), values.as_ref().map(elements));
-            let answers = alone(py, map, |map| mixed(map, kinds, keys, values))?;
+            let answers = alone(py, &self.home, map, |map| mixed(map, kinds, keys, values))?;
             let (statuses, values) = columns_of(&answers);
-            Ok((statuses, column(py, self.types.value, &values)?))
+            Ok(Answers { like, statuses, values: like.column(py, self.types.value, &values)? })
         })
     }
 }
@@ -309,21 +313,23 @@ with_common! { SlabSet {
     fn insert<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         let answers = each_width!(&self.inner, set => {
             let keys = elements(&keys);
-            alone(py, set, |set| set.insert(keys))?
+            alone(py, &self.home, set, |set| set.insert(keys))?
         });
         check_full(py, &answers)?;
-        flags(py, answers.iter().map(|answer| *answer == SlabAnswer::Inserted))
+        like.flags(py, answers.iter().map(|answer| *answer == SlabAnswer::Inserted))
     }
 
     /// Removes keys; which of them were there.
     fn erase<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         each_width!(&self.inner, set => {
             let keys = elements(&keys);
-            flags(py, alone(py, set, |set| set.remove(keys))?.into_iter())
+            like.flags(py, alone(py, &self.home, set, |set| set.remove(keys))?.into_iter())
         })
     }
 
@@ -331,16 +337,17 @@ with_common! { SlabSet {
     fn contains<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         each_width!(&self.inner, set => {
             let keys = elements(&keys);
-            flags(py, alone(py, set, |set| set.contains(keys))?.into_iter())
+            like.flags(py, alone(py, &self.home, set, |set| set.contains(keys))?.into_iter())
         })
     }
 
     /// All keys, in no order.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
-        each_width!(&self.inner, set => column(py, self.types.key, &alone(py, set, |set| set.keys())?))
+        each_width!(&self.inner, set => Like::NUMPY.column(py, self.types.key, &alone(py, &self.home, set, |set| set.keys())?))
     }
 
     fn __repr__(&self) -> String {

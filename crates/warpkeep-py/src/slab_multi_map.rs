@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use warpkeep_containers::{SlabAnswer, SlabMultiMap as Map, SlabMultiRequest};
 
 use crate::array::Array;
-use crate::container::{Home, column, elements, flags};
+use crate::container::{Home, Like, elements, key_bits};
 use crate::dtype::Dtype;
 use crate::slab::{
     Common, Has, SlabTypes, Widths, Word, alone, bounded, check_full, each_width, options_of, with_common,
@@ -34,12 +34,12 @@ fn counts<V>(answers: &[SlabAnswer<V>]) -> Vec<i64> {
 /// A batch of one kind of requests.
 fn all_of<K: Word>(
     py: Python<'_>,
-    map: &Mutex<Map<K, K>>,
+    (home, map): (&Home, &Mutex<Map<K, K>>),
     keys: &Array<'_>,
     request: impl Fn(K) -> SlabMultiRequest<K, K> + Send + Sync,
 ) -> PyResult<Vec<SlabAnswer<K>>> {
     let keys: &[K] = elements(keys);
-    alone(py, map, |map| {
+    alone(py, home, map, |map| {
         let requests: Vec<_> = keys.iter().map(|&key| request(key)).collect();
         map.apply(&requests)
     })
@@ -105,7 +105,7 @@ with_common! { SlabMultiMap {
         let values = self.types.values(values, keys.count())?;
         each_width!(&self.inner, map => {
             let (keys, values) = (elements(&keys), elements(&values));
-            let answers = alone(py, map, |map| {
+            let answers = alone(py, &self.home, map, |map| {
                 let requests: Vec<_> =
                     keys.iter().zip(values).map(|(&key, &value)| SlabMultiRequest::Insert(key, value)).collect();
                 map.apply(&requests)
@@ -118,11 +118,12 @@ with_common! { SlabMultiMap {
     fn find<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         each_width!(&self.inner, map => {
             let keys = elements(&keys);
-            let found = alone(py, map, |map| map.search(keys))?;
+            let found = alone(py, &self.home, map, |map| map.search(keys))?;
             let values: Vec<_> = found.iter().map(|value| value.unwrap_or_default()).collect();
-            Ok((column(py, self.types.value, &values)?, flags(py, found.iter().map(Option::is_some))?))
+            Ok((like.column(py, self.types.value, &values)?, like.flags(py, found.iter().map(Option::is_some))?))
         })
     }
 
@@ -130,15 +131,16 @@ with_common! { SlabMultiMap {
     fn find_all<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         each_width!(&self.inner, map => {
             let keys = elements(&keys);
-            let found = alone(py, map, |map| map.search_all(keys))?;
+            let found = alone(py, &self.home, map, |map| map.search_all(keys))?;
             let mut offsets = vec![0_i64];
             offsets.extend(found.iter().scan(0, |end, values| {
                 *end += values.len() as i64;
                 Some(*end)
             }));
-            Ok((column(py, self.types.value, &found.concat())?, column(py, Dtype::I64, &offsets)?))
+            Ok((like.column(py, self.types.value, &found.concat())?, like.column(py, Dtype::I64, &offsets)?))
         })
     }
 
@@ -146,8 +148,9 @@ with_common! { SlabMultiMap {
     fn count<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
-        let found = each_width!(&self.inner, map => counts(&all_of(py, map, &keys, SlabMultiRequest::Count)?));
-        column(py, Dtype::I64, &found)
+        let like = Like::of(&keys);
+        let found = each_width!(&self.inner, map => counts(&all_of(py, (&self.home, map), &keys, SlabMultiRequest::Count)?));
+        like.column(py, Dtype::I64, &found)
     }
 
     /// Which keys are there.
@@ -159,9 +162,10 @@ with_common! { SlabMultiMap {
     fn erase<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
+        let like = Like::of(&keys);
         each_width!(&self.inner, map => {
-            let answers = all_of(py, map, &keys, SlabMultiRequest::Delete)?;
-            flags(py, answers.iter().map(|answer| matches!(answer, SlabAnswer::Removed(_))))
+            let answers = all_of(py, (&self.home, map), &keys, SlabMultiRequest::Delete)?;
+            like.flags(py, answers.iter().map(|answer| matches!(answer, SlabAnswer::Removed(_))))
         })
     }
 
@@ -169,8 +173,9 @@ with_common! { SlabMultiMap {
     fn erase_all<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.home.check(py)?;
         let keys = self.types.keys(keys)?;
-        let removed = each_width!(&self.inner, map => counts(&all_of(py, map, &keys, SlabMultiRequest::DeleteAll)?));
-        column(py, Dtype::I64, &removed)
+        let like = Like::of(&keys);
+        let removed = each_width!(&self.inner, map => counts(&all_of(py, (&self.home, map), &keys, SlabMultiRequest::DeleteAll)?));
+        like.column(py, Dtype::I64, &removed)
     }
 
     /// All keys and their values. The values of a key are in their order.
@@ -178,8 +183,8 @@ with_common! { SlabMultiMap {
         self.home.check(py)?;
         let SlabTypes { key, value } = self.types;
         each_width!(&self.inner, map => {
-            let (keys, values): (Vec<_>, Vec<_>) = alone(py, map, |map| map.pairs())?.into_iter().unzip();
-            Ok((column(py, key, &keys)?, column(py, value, &values)?))
+            let (keys, values): (Vec<_>, Vec<_>) = alone(py, &self.home, map, |map| map.pairs())?.into_iter().unzip();
+            Ok((Like::NUMPY.column(py, key, &keys)?, Like::NUMPY.column(py, value, &values)?))
         })
     }
 

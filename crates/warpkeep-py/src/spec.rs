@@ -33,7 +33,7 @@ impl Spec {
 
     fn __hash__(&self) -> u64 {
         // Few specs exist in a program, so a plain sum of their bytes will do.
-        self.text().bytes().fold(17, |sum, byte| sum * 31 + u64::from(byte))
+        self.text().bytes().fold(17_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

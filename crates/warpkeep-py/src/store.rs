@@ -2,9 +2,8 @@
 #![allow(clippy::needless_pass_by_value, reason = "Python's paths come by value")]
 
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
@@ -19,6 +18,7 @@ use crate::device_array::DeviceArray;
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, check_process, exception};
 use crate::json::to_dict;
+use crate::recorder;
 use crate::spec::Spec;
 use crate::table::{Table, merge_rule};
 use crate::writes::AllWrites;
@@ -265,7 +265,7 @@ impl Store {
     /// The process's metrics in Prometheus' text format.
     fn metrics(&self, py: Python<'_>) -> PyResult<String> {
         self.check_process(py)?;
-        Ok(metrics())
+        Ok(recorder::metrics(py))
     }
 
     /// Where it is.
@@ -414,7 +414,7 @@ fn open_store(
     choice: DeviceChoice,
     read_only: bool,
 ) -> warpkeep::Result<(warpkeep::Store, Option<Device>)> {
-    install_metrics();
+    recorder::install();
     match (read_only, choice) {
         (true, choice) => {
             options.device = choice;
@@ -465,21 +465,4 @@ pub(crate) fn devices(py: Python<'_>) -> Vec<(String, Option<String>)> {
             .map(|device| (device.choice.to_string(), device.unavailable.as_ref().map(ToString::to_string)))
             .collect()
     })
-}
-
-static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-
-/// Collects the metrics of this process. Another recorder cannot be in its way: this extension has its own copy of the library.
-fn install_metrics() {
-    METRICS.get_or_init(|| {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        ::metrics::set_global_recorder(recorder).ok().map(|()| handle)
-    });
-}
-
-/// The process's metrics in Prometheus' text format.
-#[pyfunction]
-pub(crate) fn metrics() -> String {
-    METRICS.get().and_then(Option::as_ref).map_or_else(String::new, PrometheusHandle::render)
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use warpkeep::{Device, DeviceChoice, Durability, Error, MergeRule, Op};
 
 use crate::batch::{How, Wanted, durability_of};
 use crate::cells::{Single, to_python};
 use crate::errors::{OrRaise, check_process};
 use crate::json::to_dict;
+use crate::recorder;
 use crate::scan::{Items, Part, Scan};
 use crate::spec::Spec;
 use crate::store::Origin;
@@ -53,20 +54,43 @@ impl Table {
 
     /// A call for a single key. The GIL is kept if that is over sooner than the GIL could be released: not if the call waits for a disk,
     /// nor if the table runs on a device, where it may wait for a batch.
-    fn single<R: Send>(
+    pub(crate) fn single<R: Send>(
         &self,
         py: Python<'_>,
         waits: bool,
         work: impl FnOnce(&warpkeep::Table) -> warpkeep::Result<R> + Send,
     ) -> PyResult<R> {
+        let work = || {
+            let done = work(&self.table);
+            recorder::note_call();
+            done
+        };
         match waits || self.device.is_some() {
-            true => py.detach(|| work(&self.table)),
-            false => work(&self.table),
+            true => py.detach(work),
+            false => work(),
         }
         .or_raise(py)
     }
 
-    fn value_of<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// Whether a write of a single key waits for a disk.
+    pub(crate) fn waits(&self) -> bool {
+        self.durability == Durability::Power
+    }
+
+    /// Removes a key; whether it was there.
+    pub(crate) fn remove(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = Single::key(key, self.key)?;
+        let key = key.as_ref();
+        let _write = self.writes.begin();
+        let durability = self.durability;
+        self.single(py, self.waits(), |table| table.delete(key, durability))
+    }
+
+    pub(crate) fn value_of<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = Single::key(key, self.key)?;
         let key = key.as_ref();
         match self.single(py, false, |table| table.get(key))? {
@@ -182,17 +206,11 @@ impl Table {
         let (key, value) = (key.as_ref(), value.as_ref());
         let _write = self.writes.begin();
         let durability = self.durability;
-        let waits = durability == Durability::Power;
-        self.single(py, waits, |table| table.put(key, value, durability)).map(drop)
+        self.single(py, self.waits(), |table| table.put(key, value, durability)).map(drop)
     }
 
     fn __delitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<()> {
-        let bytes = Single::key(key, self.key)?;
-        let bytes = bytes.as_ref();
-        let _write = self.writes.begin();
-        let durability = self.durability;
-        let waits = durability == Durability::Power;
-        match self.single(py, waits, |table| table.delete(bytes, durability))? {
+        match self.remove(py, key)? {
             true => Ok(()),
             false => Err(PyKeyError::new_err(key.clone().unbind())),
         }
@@ -211,6 +229,50 @@ impl Table {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.value_of(py, key)?.or(default))
+    }
+
+    /// Removes a key and gives its value, or the default if it is not there.
+    #[pyo3(signature = (key, /, *default))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.take(py, key, default)
+    }
+
+    /// Removes some key and gives it with its value.
+    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        loop {
+            let items = Bound::new(py, self.items(py)?)?;
+            let Some(pair) = items.try_iter()?.next() else {
+                return Err(PyKeyError::new_err("the table is empty"));
+            };
+            let (key, value) = pair?.extract()?;
+            if self.remove(py, &key)? {
+                return Ok((key, value));
+            }
+        }
+    }
+
+    /// Stores the value of a key that is not there, and gives the value that the key has then.
+    #[pyo3(signature = (key, default, /))]
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.value_or_insert(py, key, default)
+    }
+
+    /// Removes all keys that are there when it is called.
+    fn clear(this: &Bound<'_, Self>) -> PyResult<()> {
+        for batch in this.call_method0("scan")?.try_iter()? {
+            this.call_method1("delete", (batch?.get_item(0)?,))?;
+        }
+        Ok(())
     }
 
     /// Version and value of a key, or None.
@@ -318,21 +380,28 @@ impl Table {
         self.write_many(py, Op::Insert, ids, Some(values), None, versions, how, stream)
     }
 
-    /// Stores the values of keys that are there.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    /// Stores the values of keys that are there. With a mapping, or with pairs, alone: stores all of them, as the update of a dict does.
+    #[pyo3(signature = (ids, values = None, *, versions = false, durability = None, atomic = false, stream = None))]
     #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn update<'py>(
         &self,
         py: Python<'py>,
         ids: &Bound<'py, PyAny>,
-        values: &Bound<'py, PyAny>,
+        values: Option<&Bound<'py, PyAny>>,
         versions: bool,
         durability: Option<&str>,
         atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let how = How { durability: self.durability(durability)?, atomic };
-        self.write_many(py, Op::Update, ids, Some(values), None, versions, how, stream)
+        if values.is_none() {
+            if versions || stream.is_some() {
+                return Err(PyTypeError::new_err("versions and stream are for update(ids, values)"));
+            }
+            self.put_pairs(py, ids, how)?;
+            return Ok(py.None().into_bound(py));
+        }
+        self.write_many(py, Op::Update, ids, values, None, versions, how, stream)
     }
 
     /// Combines values with the stored ones by the table's merge rule.

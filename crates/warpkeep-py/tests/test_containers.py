@@ -228,6 +228,17 @@ def test_bad_arguments_of_ordered_maps() -> None:
     assert len(map) == 0 and map.min() is None
 
 
+def test_single_keys_of_ordered_maps() -> None:
+    for name, most in (("u64", 2**64 - 1), ("u32", 2**32 - 1)):
+        map = wk.OrderedMap(name)
+        map.insert(np.array([0, most], f"u{4 if name == 'u32' else 8}"), np.zeros(2, f"u{4 if name == 'u32' else 8}"))
+        assert 0 in map and most in map and np.uint64(most) in map
+        for key in (1, -1, most + 1, -(2**63), 2**200, -(2**200)):
+            assert key not in map and key not in map.snapshot()
+        with pytest.raises(TypeError):
+            "a" in map  # type: ignore[operator]  # noqa: B015
+
+
 def test_the_conversion_of_signed_keys() -> None:
     """What the message of the refusal says keeps the order."""
     keys = np.array([-(2**63), -5, -1, 0, 7, 2**63 - 1], np.int64)

@@ -128,6 +128,13 @@ def test_arrays_that_do_not_go_together(simulated: wk.Store, tmp_path: Path) -> 
         table.lookup(ids, out=rows)
     with pytest.raises(TypeError, match="one memory"):
         table.lookup(host, out=simulated.to_device(rows))
+    there = simulated.to_device(np.zeros(4, np.uint64))
+    with pytest.raises(TypeError, match="versions: lies in the memory of device 0"):
+        table.lookup(host, versions=there)
+    notes = simulated.table("notes", value=wk.var(100))
+    with pytest.raises(TypeError, match="versions: lies in the memory of device 0"):
+        notes.lookup(host, versions=there)
+    assert there.numpy().tolist() == [0] * 4
     with pytest.raises(TypeError, match="found="):
         table.lookup(ids, found=np.zeros(4, bool))
     with pytest.raises(TypeError, match="versions"):
@@ -287,3 +294,35 @@ def test_a_graph_with_tensors(on_gpu: wk.Store) -> None:
             assert there.nodes_per_hop == here.nodes_per_hop and there.edges_per_hop == here.edges_per_hop
         with pytest.raises(ValueError, match="renumber"):
             graph.sample(seeds - 1, [5])
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["a", {}], object),
+        np.zeros((2, 3, 4), np.float32),
+        np.array(3, np.float32),
+        np.zeros(2, "datetime64[s]"),
+        np.zeros(2, "timedelta64[s]"),
+        np.zeros(2, np.complex64),
+        np.zeros(2, "S8"),
+        np.zeros(2, "V8"),
+        np.zeros(2, "U2"),
+        np.zeros(2, [("a", object)]),
+    ],
+)
+def test_arrays_that_have_no_copy_on_a_device(simulated: wk.Store, array: np.ndarray) -> None:
+    """Their bytes say nothing without more, or are addresses of objects."""
+    for home in (simulated, wk.HashMap(device="sim")):
+        with pytest.raises(TypeError, match="numbers of one or two dimensions"):
+            home.to_device(array)
+
+
+@needs_simulator
+def test_copies_of_all_numbers(simulated: wk.Store) -> None:
+    for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "?"):
+        for shape in ((6,), (2, 3), (0,), (0, 3)):
+            array = np.arange(np.prod(shape)).reshape(shape).astype(name)
+            again = simulated.to_device(array).numpy()
+            assert again.dtype == array.dtype and again.shape == shape and np.array_equal(again, array)

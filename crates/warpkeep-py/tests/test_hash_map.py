@@ -86,6 +86,9 @@ def test_bad_arguments() -> None:
         map.find(np.arange(8, dtype=np.uint64)[::2])
     with pytest.raises(ValueError, match="replace, add"):
         map.put(keys, keys, how="multiply")  # type: ignore[arg-type]
+    for how in ("min", "max"):
+        with pytest.raises(TypeError, match=r"int64.*unsigned.*view\('uint64'\)"):
+            map.put(keys, keys.astype(np.int64), how=how)  # type: ignore[arg-type]
     with pytest.raises(wk.DeviceError):
         wk.HashMap(device="cuda:99")
     assert len(map) == 0
@@ -102,6 +105,8 @@ def test_arrays_in_device_memory() -> None:
     assert isinstance(got, wk.DeviceArray) and got.dtype == np.uint64
     assert got.numpy().tolist() == [4, 0, 5] and found.tolist() == [True, False, True]
     assert map.contains(more).tolist() == [True, False, True]
+    with pytest.raises(TypeError, match="int64.*unsigned"):
+        map.put(keys, values, how="max")
     # What it gives is as good as what it was given.
     assert map.put(more, got).tolist() == [False, True, False]
     assert map.erase(more).tolist() == [True, True, True] and len(map) == 0
@@ -131,3 +136,14 @@ def test_device_arrays_that_do_not_go_together() -> None:
     with pytest.raises(ValueError, match=r"keys.numpy\(\)"):
         wk.HashMap().find(keys)
     assert not hasattr(keys, "__cuda_array_interface__") and len(map) == 0
+
+
+def test_single_keys_are_those_of_arrays() -> None:
+    map = wk.HashMap()
+    map.insert(np.array([-1, 5, -(2**63)]), np.zeros(3, np.uint64))
+    for key in (-1, 2**64 - 1, 5, np.int64(-1), np.uint64(5), -(2**63), 2**63):
+        assert key in map
+    for key in (-2, 6, 2**64, -(2**63) - 1, 2**64 + 5, 2**200, -(2**200)):
+        assert key not in map
+    with pytest.raises(TypeError):
+        "a" in map  # type: ignore[operator]  # noqa: B015

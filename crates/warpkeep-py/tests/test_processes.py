@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +37,11 @@ def in_child(work: object) -> str:
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        answer = pipe.read()
+        if select.select([pipe], [], [], 60)[0]:
+            answer = pipe.read()
+        else:
+            os.kill(child, signal.SIGKILL)
+            answer = "no answer within a minute"
     os.waitpid(child, 0)
     return answer
 
@@ -231,3 +238,141 @@ def test_kill(tmp_path: Path, durability: str) -> None:
             if durability == "power":
                 assert rows.min() == rows.max()
     assert wk.verify(tmp_path / "s")["sound"]
+
+
+KEYS = np.arange(200_000, dtype=np.uint64)
+SOME = KEYS[:10].copy()
+
+
+def a_hash_map() -> tuple[Callable[[], object], Callable[[], object]]:
+    map = wk.HashMap()
+    map.insert(KEYS, KEYS)
+    return lambda: map.put(KEYS, KEYS, how="add"), lambda: (map.find(SOME), len(map), 3 in map, map.items())
+
+
+def an_ordered_map() -> tuple[Callable[[], object], Callable[[], object]]:
+    map = wk.OrderedMap()
+    map.insert(KEYS, KEYS)
+    return lambda: map.upsert(KEYS, KEYS), lambda: (map.get(SOME), len(map), 3 in map, map.max())
+
+
+def a_snapshot() -> tuple[Callable[[], object], Callable[[], object]]:
+    map = wk.OrderedMap()
+    map.insert(KEYS, KEYS)
+    before = map.snapshot()
+
+    def read() -> None:
+        try:
+            before.get(SOME)
+        finally:
+            before.close()
+
+    return lambda: (map.upsert(KEYS, KEYS), before.get(KEYS)), read
+
+
+def a_slab_map() -> tuple[Callable[[], object], Callable[[], object]]:
+    map = wk.SlabMap()
+    map.insert(KEYS, KEYS)
+    return lambda: map.put(KEYS, KEYS), lambda: (map.find(SOME), len(map), 3 in map)
+
+
+def a_slab_set() -> tuple[Callable[[], object], Callable[[], object]]:
+    keys = wk.SlabSet()
+    keys.insert(KEYS)
+    return lambda: keys.insert(KEYS), lambda: (keys.contains(SOME), len(keys), 3 in keys)
+
+
+def a_slab_multi_map() -> tuple[Callable[[], object], Callable[[], object]]:
+    map = wk.SlabMultiMap()
+    map.insert(KEYS, KEYS)
+    return lambda: map.find_all(KEYS), lambda: (map.count(SOME), len(map), 3 in map)
+
+
+def a_graph() -> tuple[Callable[[], object], Callable[[], object]]:
+    graph = wk.Graph()
+    graph.add_edges(KEYS, KEYS + np.uint64(1))
+    return (
+        lambda: graph.add_edges(KEYS, KEYS + np.uint64(2)),
+        lambda: (graph.degrees(SOME), graph.num_edges, graph.num_nodes, graph.sample(SOME, [2])),
+    )
+
+
+@pytest.mark.parametrize("make", [a_hash_map, an_ordered_map, a_snapshot, a_slab_map, a_slab_set, a_slab_multi_map, a_graph])
+def test_fork_while_a_thread_uses_a_container(make: Callable[[], tuple[Callable[[], object], Callable[[], object]]]) -> None:
+    """A container on the CPU is a copy in a child, unless a thread was in a call of it: then its locks may be held for ever."""
+    work, read = make()
+    stop = threading.Event()
+
+    def use() -> None:
+        while not stop.is_set():
+            work()
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    try:
+        answers = {in_child(read).split(":")[0] for _ in range(15)}
+    finally:
+        stop.set()
+        thread.join()
+    assert answers <= {"done", "ForkError"} and "ForkError" in answers, answers
+    # No thread is in a call any more; and the parent goes on.
+    assert in_child(read) == "done" and in_child(lambda: in_child(read)) == "done"
+    work()
+    read()
+
+
+def test_metrics_of_a_child(tmp_path: Path) -> None:
+    """Threads of the parent that sum up samples hold no lock of the recorder at the fork."""
+    with wk.open(tmp_path / "s") as store:
+        table = store.table("t", value=wk.row("f32", 4))
+        ids, stop = np.arange(16, dtype=np.uint64), threading.Event()
+
+        def look() -> None:
+            while not stop.is_set():
+                table.lookup(ids)
+
+        def own() -> None:
+            assert "warpkeep_" in wk.metrics()
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert {in_child(own) for _ in range(15)} == {"done"}
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_unpickled_tables_share_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker gets a table with each piece of work, and drops it before the next."""
+    import warpkeep._reopen as reopen
+
+    with wk.open(tmp_path / "s") as store:
+        store.table("t", value=wk.row("f32", 4)).put(np.arange(100, dtype=np.uint64), np.ones((100, 4), np.float32))
+    opened: list[Any] = []
+    original = reopen._native.open
+
+    def counted(*arguments: Any, **options: Any) -> wk.Store:
+        opened.append(arguments)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(reopen._native, "open", counted)
+    with wk.open(tmp_path / "s", read_only=True) as store:
+        table, whole = pickle.dumps(store["t"]), pickle.dumps(store)
+    for _ in range(5):
+        assert load(pickle.loads(table), [1, 2]) == 8
+    assert len(opened) == 1
+    # A closed one is opened again.
+    pickle.loads(whole).close()
+    assert load(pickle.loads(table), [1]) == 4 and len(opened) == 2
+
+    def in_a_child() -> None:
+        assert load(pickle.loads(table), [1]) == 4 and load(pickle.loads(table), [1]) == 4 and len(opened) == 3
+        assert len(reopen._stores) == 1
+
+    assert in_child(in_a_child) == "done"
+    pickle.loads(whole).close()
+    # Nothing is left that would keep a writer away.
+    wk.open(tmp_path / "s").close()

@@ -82,10 +82,10 @@ sys.path.insert(0, sys.argv[3])
 import parameter_server as example
 
 def work(rank, home, dies):
-    def step(rows, number=None):
+    def step(rows, number=None, scale=1.0):
         if number == 4:
             os.kill(os.getpid(), signal.SIGKILL)
-        return whole(rows, number)
+        return whole(rows, number, scale)
 
     whole = wkt.Rows.step
     if dies and rank == 1:
@@ -176,7 +176,108 @@ def test_loading_of_shards(tmp_path: Path) -> None:
         rows = made(store)
         with pytest.raises(wk.StepError, match=r"\[3, 4\]"):
             wkt.load_shards(rows, [stores[0], ahead], 0, 1)
-        assert rows.step_number == 0
+        assert rows.step_number == 0 and len(rows.table) == 0
+        with pytest.raises(ValueError, match="1 images for 2 stores"):
+            wkt.load_shards(rows, stores, 0, 1, images=[None])
+        with pytest.raises(ValueError, match="new directory"):
+            wkt.load_shards(rows, [stores[0], tmp_path / "x" / ".." / "other"], 0, 1)
+        # Rows of the wrong processes.
+        with pytest.raises(ValueError, match="order of their ranks"):
+            wkt.load_shards(rows, stores[::-1], 0, 1)
+        assert rows.step_number == 0 and len(rows.table) == 0
+        assert wkt.load_shards(rows, stores, 0, 1) == 300
+
+
+def test_loading_after_an_interrupted_one(tmp_path: Path) -> None:
+    """One process, then three whose start is interrupted, then two, then one: no row of an earlier step comes back."""
+    everything = torch.arange(300)
+    first = shard(tmp_path / "first", 3, everything.tolist())
+
+    def part(rank: int, ranks: int) -> Any:
+        return everything[wkt.owner_of(everything, ranks) == rank]
+
+    for rank in range(2):
+        with wk.open(tmp_path / str(rank)) as store:
+            rows = made(store)
+            # What the interrupted one left.
+            left = part(rank, 3)
+            rows.table.put(left, torch.full((len(left), 4), -3.0))
+            assert wkt.load_shards(rows, [first], rank, 2) == len(part(rank, 2))
+            assert sorted(key for key in rows.table if key != MARKER) == part(rank, 2).tolist()
+            rows.note(part(rank, 2), torch.ones(len(part(rank, 2)), 4))
+            assert rows.step(4)
+    with wk.open(tmp_path / "last") as store:
+        rows = made(store)
+        assert wkt.load_shards(rows, [tmp_path / "0", tmp_path / "1"], 0, 1) == 300 and rows.step_number == 4
+        assert (rows.gather(everything)[0] == -4).all()
+
+
+def test_rows_come_from_their_owner(tmp_path: Path) -> None:
+    """A row that an earlier load left in the store of another process is older than the owner's."""
+    owners = wkt.owner_of(torch.arange(100), 2)
+    parts = [torch.arange(100)[owners == rank].tolist() for rank in range(2)]
+    stores = [shard(tmp_path / str(rank), 3, parts[rank]) for rank in range(2)]
+    with wk.open(stores[1]) as store:
+        stale = torch.tensor(parts[0][:5])
+        store["factors"].put(stale, torch.full((5, 4), 77.0))
+    with wk.open(tmp_path / "one") as store:
+        rows = made(store)
+        assert wkt.load_shards(rows, stores, 0, 1) == 100
+        assert (rows.gather(torch.arange(100))[0] == -3).all()
+
+
+@pytest.fixture
+def two_ranks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A group of NCCL of which this process is the first of two; the other one answers with these numbers, and what it is sent is there then."""
+    answers: list[Any] = []
+    dist = torch.distributed
+
+    def exchange(found: Any, given: Any, received: list[int], sent: list[int], group: Any = None) -> None:
+        answer = answers.pop(0)
+        answers.append(given.clone())
+        found.copy_(torch.as_tensor(answer, dtype=found.dtype).reshape(found.shape))
+
+    monkeypatch.setattr(dist, "get_world_size", lambda group=None: 2)
+    monkeypatch.setattr(dist, "get_rank", lambda group=None: 0)
+    monkeypatch.setattr(dist, "get_backend", lambda group=None: "nccl")
+    monkeypatch.setattr(dist, "all_to_all_single", exchange)
+    return answers
+
+
+def sharded(store: wk.Store) -> wkt.ShardedEmbedding:
+    optimizer = wkt.SGD(lr=1.0)
+    return wkt.ShardedEmbedding(wkt.create_table(store, "items", dim=4, optimizer=optimizer), dim=4, optimizer=optimizer)
+
+
+def test_counts_travel_from_where_the_ids_are(store: wk.Store, two_ranks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """NCCL takes tensors of a GPU alone. There is none here, so the place that is asked for is looked at."""
+    items, places = sharded(store), []
+    tensor = torch.tensor
+
+    def recorded(data: Any, **options: Any) -> Any:
+        places.append(options.get("device"))
+        return tensor(data, **options)
+
+    ids = torch.tensor([1, 2, 2, 3])
+    mine = [each for each in (1, 2, 3) if int(wkt.owner_of(torch.tensor([each]), 2)) == 0]
+    two_ranks += [[len(mine), 0], mine]
+    monkeypatch.setattr(torch, "tensor", recorded)
+    items.ask(ids)
+    assert places == [ids.device] and two_ranks[0].tolist() == [len(mine), 3 - len(mine)]
+
+
+def test_ids_that_are_none_are_refused_by_all(store: wk.Store, two_ranks: list[Any]) -> None:
+    items = sharded(store)
+    for wrong, error, message in ((torch.tensor([5, -1]), ValueError, "-1"), (torch.tensor([1.5]), TypeError, "long")):
+        two_ranks[:] = [[0, 0]]
+        with pytest.raises(error, match=message):
+            items(wrong)
+        # It has told the others.
+        assert two_ranks[0].tolist() == [-1, -1]
+    two_ranks[:] = [[0, -1]]
+    with pytest.raises(ValueError, match="process 1 of the group"):
+        items(torch.tensor([5]))
+    assert len(two_ranks) == 1 and two_ranks[0].sum() == 1
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")

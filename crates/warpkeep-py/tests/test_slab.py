@@ -187,3 +187,17 @@ def test_bad_arguments() -> None:
     # Ids of PyTorch are signed.
     map.put(np.array([-1]), keys[:1])
     assert 2**64 - 1 in map
+
+
+def test_single_keys_are_those_of_arrays() -> None:
+    for name, bits in (("i64", 64), ("u64", 64), ("i32", 32), ("u32", 32)):
+        keys = np.array([-1, 5, -(2 ** (bits - 1))], f"i{bits // 8}")
+        for container in (wk.SlabMap(name), wk.SlabSet(name), wk.SlabMultiMap(name)):
+            given = () if isinstance(container, wk.SlabSet) else (np.zeros(3, {"i": "i", "u": "u"}[name[0]] + str(bits // 8)),)
+            container.insert(keys, *given)
+            for key in (-1, 2**bits - 1, 5, -(2 ** (bits - 1)), 2 ** (bits - 1), np.int32(-1)):
+                assert key in container, (name, key)
+            for key in (-2, 6, 2**bits, 2**bits + 5, -(2 ** (bits - 1)) - 1, 2**200):
+                assert key not in container, (name, key)
+            with pytest.raises(TypeError):
+                "a" in container  # noqa: B015

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -187,3 +188,29 @@ def test_attributes_that_contradict_the_table(tmp_path: Path) -> None:
         for text in ("f32x3", "nonsense", "var:8", "f32x99999999999999999999", f"f32x{2**62 + 2}", "?x2"):
             table.set_attribute("python.value", text)
             assert store["t"].value == wk.fixed(8) and store["t"][1] == np.array([1, 2], np.float32).tobytes()
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_metrics_take_memory_once(rows: wk.Table) -> None:
+    """A batch of 16 is two samples of histograms, which the recorder keeps until they are summed up."""
+    ids, out, found = np.arange(16, dtype=np.uint64), np.zeros((16, 4), np.float32), np.zeros(16, bool)
+
+    def counted() -> float:
+        lines = [line for line in wk.metrics().splitlines() if line.startswith("warpkeep_batch_operations_count") and '"rows"' in line]
+        return sum(float(line.split()[-1]) for line in lines)
+
+    def look(rounds: int) -> None:
+        for _ in range(rounds):
+            rows.lookup(ids, out=out, found=found)
+
+    before = counted()
+    look(100_000)
+    first = resident()
+    look(200_000)
+    assert resident() - first < 1 << 20
+    # None was lost.
+    assert counted() - before == 300_000

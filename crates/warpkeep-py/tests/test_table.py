@@ -333,3 +333,40 @@ def test_times_of_the_library(rows: wk.Table) -> None:
         time_lookups(rows, ids, out[:4], 1)
     with pytest.raises(ValueError, match="share memory"):
         time_lookups(rows, out.reshape(-1).view(np.uint64)[:5], out, 1)
+
+
+def test_counters_are_integers(store: wk.Store) -> None:
+    signed = store.table("signed", key=wk.u64, value=wk.i64)
+    ids = np.array([1, 1], np.uint64)
+    assert signed.fetch_add(ids, np.array([-5, 2])).tolist() == [0, -5]
+    before = signed.fetch_add(ids, np.array([1, 1]))
+    assert before.dtype == np.int64 and before.tolist() == [-3, -2] and signed[1] == -1
+    plain = store.table("plain", key=wk.u64, value=wk.fixed(8))
+    before = plain.fetch_add(ids, np.array([1, 1], np.uint64))
+    assert before.dtype == np.uint64 and before.tolist() == [0, 1] and plain[1] == b"\2" + b"\0" * 7
+    for name, value in (("f64", wk.f64), ("f32x2", wk.row("f32", 2)), ("u32", wk.u32), ("var", wk.var(8))):
+        table = store.table(name, key=wk.u64, value=value)
+        with pytest.raises(TypeError, match="8-byte integers: u64, i64 or fixed"):
+            table.fetch_add(ids, np.array([1, 1], np.uint64))
+        assert len(table) == 0
+
+
+def test_specs_as_keys() -> None:
+    specs = [wk.fixed(1_234_567), wk.row("f32", 100_000), wk.var(99), wk.u64, wk.fixed(1_234_568)]
+    assert len({*specs, wk.fixed(1_234_567)}) == len(specs)
+    assert hash(wk.fixed(1_234_567)) == hash(wk.fixed(1_234_567))
+
+
+def test_versions_of_bytes(store: wk.Store) -> None:
+    notes = store.table("notes", value=wk.var(100))
+    ids, numbers = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)
+    notes.put(ids[:2], [b"a", b"b"])
+    values, found, versions = notes.lookup(ids, versions=numbers)
+    assert values == [b"a", b"b", None] and versions is numbers and (numbers > 0).tolist() == [True, True, False]
+    # Before the batch runs.
+    for wrong in (np.zeros(2, np.uint64), np.zeros(3, np.int32)):
+        with pytest.raises(TypeError, match="versions"):
+            notes.lookup(ids, versions=wrong)
+    with pytest.raises(ValueError, match="share memory"):
+        notes.lookup(ids, versions=ids)
+    assert ids.tolist() == [0, 1, 2]

@@ -95,29 +95,66 @@ def test_initial_rows_are_a_function_of_seed_and_id() -> None:
             wkt._init.check(bad)
 
 
-@pytest.mark.parametrize("mode", ["sum", "mean"])
-def test_bags(store: wk.Store, mode: str) -> None:
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags(store: wk.Store, mode: str, padding: int | None) -> None:
     optimizer = wkt.SGD(lr=0.1)
     table = wkt.create_table(store, "bags", dim=4, optimizer=optimizer)
-    ours = wkt.EmbeddingBag(table, dim=4, optimizer=optimizer, init="normal:1", mode=mode)
+    ours = wkt.EmbeddingBag(table, dim=4, optimizer=optimizer, init="normal:1", mode=mode, padding_idx=padding)
+    last = wkt.EmbeddingBag(ours.rows, mode=mode, padding_idx=padding, include_last_offset=True)
     everything, _ = ours.rows.gather(torch.arange(30))
-    theirs = torch.nn.EmbeddingBag.from_pretrained(everything.clone(), freeze=False, mode=mode)
+    options = {"freeze": False, "mode": mode, "padding_idx": padding}
+    theirs = torch.nn.EmbeddingBag.from_pretrained(everything.clone(), **options)
+    their_last = torch.nn.EmbeddingBag.from_pretrained(everything.clone(), include_last_offset=True, **options)
+    their_last.weight = theirs.weight
     sgd = torch.optim.SGD(theirs.parameters(), lr=0.1)
-    ids, offsets = torch.tensor([1, 2, 2, 9, 29, 1]), torch.tensor([0, 3, 3])
+    # An empty bag, and one of padding alone.
+    ids, offsets = torch.tensor([1, 2, 2, 9, 29, 1, 2]), torch.tensor([0, 3, 3, 6])
     for _ in range(3):
-        for module in (ours, theirs):
+        for module, to_the_end in ((ours, last), (theirs, their_last)):
             (module(ids, offsets) ** 2).sum().backward()
-            (module(ids.reshape(3, 2)) ** 2).sum().backward()
+            (module(ids[:6].reshape(3, 2)) ** 2).sum().backward()
+            (to_the_end(ids, torch.tensor([0, 3, 3, 6, 7])) ** 2).sum().backward()
         wkt.step(ours)
         sgd.step()
         sgd.zero_grad()
     assert torch.allclose(ours.rows.gather(torch.arange(30))[0], theirs.weight.detach(), atol=1e-6)
+    weights = torch.rand(7)
     if mode == "sum":
-        weights = torch.rand(6)
         assert torch.allclose(ours(ids, offsets, weights), theirs(ids, offsets, weights), atol=1e-6)
+    else:
+        with pytest.raises(ValueError, match="mode='sum'"):
+            ours(ids, offsets, weights)
     assert ours(torch.zeros(0, dtype=torch.int64), torch.tensor([0, 0])).tolist() == [[0] * 4] * 2
     with pytest.raises(ValueError, match="offsets"):
         ours(ids)
+    with pytest.raises(ValueError, match="'max'"):
+        wkt.EmbeddingBag(ours.rows, mode="least")
+
+
+@pytest.mark.filterwarnings("ignore:scatter_reduce")
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_what_compiled_bags_compute(store: wk.Store, mode: str, padding: int | None) -> None:
+    """Without the compiler, which older versions do not have: from rows of which each id has its own."""
+    table = wkt.create_table(store, "bags", dim=4, optimizer=wkt.SGD(lr=0.1))
+    rows = wkt.Rows(table, 4, wkt.SGD(lr=0.1), init="normal:1")
+    one = wkt.Embedding(rows, padding_idx=padding)
+    bags = [wkt.EmbeddingBag(rows, mode=mode, padding_idx=padding, include_last_offset=last) for last in (False, True)]
+    flat = torch.tensor([1, 2, 2, 9, 29, 1, 2, 2])
+    offsets = torch.tensor([0, 3, 3, 6, 8])
+    with torch.no_grad():
+        for ids in (flat.reshape(4, 2), flat.reshape(2, 4)):
+            for bag in bags:
+                assert torch.allclose(bag._compiled(ids, one(ids), None, None), bags[0](ids), atol=1e-6)
+        # PyTorch refuses these.
+        none = flat[:0].reshape(3, 0)
+        assert bags[0]._compiled(none, one(none), None, None).tolist() == [[0] * 4] * 3
+        for bag, ends in ((bags[0], offsets[:-1]), (bags[0], offsets), (bags[1], offsets), (bags[1], torch.tensor([0, 2, 5]))):
+            assert torch.allclose(bag._compiled(flat, one(flat), ends, None), bag(flat, ends), atol=1e-6)
+        if mode == "sum":
+            shares = torch.rand(8)
+            assert torch.allclose(bags[0]._compiled(flat, one(flat), offsets, shares), bags[0](flat, offsets, shares), atol=1e-6)
 
 
 def test_padding(store: wk.Store) -> None:
@@ -158,6 +195,60 @@ def test_a_step_is_done_once(store: wk.Store) -> None:
     ours.rows.zero_grad()
     assert again(7) and ours.rows.step_number == 7
     assert ours(torch.tensor([1])).flatten().tolist() == [-3] * 8
+
+
+def test_gradients_that_are_left_out(store: wk.Store) -> None:
+    """What a program does that meets a loss that is not finite."""
+    inner = embedding(store, wkt.SGD(lr=1.0))
+    model = torch.nn.Sequential(inner)
+    (model(torch.tensor([1])).sum() * float("nan")).backward()
+    wkt.zero_grad(model)
+    model(torch.tensor([1])).sum().backward()
+    assert wkt.step(model) and inner.rows.gather(torch.tensor([1]))[0].tolist() == [[-1] * 8]
+    (inner(torch.tensor([1])).sum() * float("inf")).backward()
+    inner.zero_grad()
+    wkt.EmbeddingBag(inner.rows).zero_grad(set_to_none=True)
+    assert wkt.step(model) and inner.rows.gather(torch.tensor([1]))[0].tolist() == [[-1] * 8]
+
+
+def test_gradients_of_a_scaled_loss(store: wk.Store) -> None:
+    ours = embedding(store, wkt.SGD(lr=1.0))
+    ids, scale = torch.tensor([1, 1, 2]), 65536.0
+    # One forward pass, and two.
+    for passes in (1, 2):
+        for _ in range(passes):
+            (ours(ids).sum() * scale).backward()
+        assert wkt.step(ours, scale=scale)
+    assert ours.rows.gather(torch.tensor([1, 2]))[0][:, 0].tolist() == [-6, -3]
+    ours(ids).sum().backward()
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="scale"):
+            wkt.step(ours, scale=wrong)
+    # The gradients are still there.
+    assert wkt.step(ours) and ours.rows.gather(torch.tensor([1]))[0][0, 0] == -8
+
+
+def test_a_scaled_step_that_failed_can_be_tried_again(store: wk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = embedding(store, wkt.SGD(lr=1.0))
+    (ours(torch.tensor([1])).sum() * 4).backward()
+    update = wkt.SGD.update
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no space")
+
+    monkeypatch.setattr(wkt.SGD, "update", fail)
+    with pytest.raises(RuntimeError, match="no space"):
+        wkt.step(ours, scale=4.0)
+    monkeypatch.setattr(wkt.SGD, "update", update)
+    assert wkt.step(ours, scale=4.0) and ours.rows.gather(torch.tensor([1]))[0][0, 0] == -1
+
+
+def test_settings_of_shared_rows(store: wk.Store) -> None:
+    one = embedding(store, wkt.SGD(lr=1.0), init="normal:1", seed=3)
+    for name, value in (("dim", 9), ("optimizer", wkt.SGD(lr=1.0)), ("init", "zeros"), ("seed", 4), ("durability", "process")):
+        with pytest.raises(ValueError, match=f"{name}: .*leave them out"):
+            wkt.Embedding(one.rows, **{name: value})
+    wkt.Embedding(one.rows, dim=8, init="normal:1", seed=3, durability="power", optimizer=one.rows.optimizer)
 
 
 def test_a_step_that_failed_can_be_tried_again(tmp_path: Path) -> None:
@@ -332,11 +423,13 @@ def test_compiled_steps_read_their_rows_once(store: wk.Store, monkeypatch: pytes
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")
-@pytest.mark.parametrize("mode", ["sum", "mean"])
-def test_compiled_bags(store: wk.Store, mode: str) -> None:
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_compiled_bags(store: wk.Store, mode: str, padding: int | None) -> None:
     """The answers and the gradients of a bag that is not compiled."""
+    torch._dynamo.reset()
     rows = [embedding(store, wkt.SGD(lr=1.0), init="normal:1", name=name).rows for name in ("one", "other")]
-    bags = [wkt.EmbeddingBag(each, mode=mode) for each in rows]
+    bags = [wkt.EmbeddingBag(each, mode=mode, padding_idx=padding) for each in rows]
     compiled = torch.compile(bags[0], fullgraph=True, backend="aot_eager")
     flat, offsets = torch.tensor([1, 2, 2, 9, 29, 1]), torch.tensor([0, 3, 3, 6])
     calls: list[tuple[Any, ...]] = [(flat.reshape(3, 2),), (flat, offsets), (flat, torch.tensor([0]))]
@@ -456,3 +549,72 @@ def test_pytorch_repeats_samples(sampler_module: Any) -> None:
     first, second = (sampler.sample_from_nodes(index).node.tolist() for _ in range(2))
     torch.manual_seed(1)
     assert sampler.sample_from_nodes(index).node.tolist() == first != second
+
+
+def test_containers_answer_with_tensors() -> None:
+    """Of tensors in host memory: tensors. Older versions of PyTorch have no unsigned numbers, so those are signed."""
+    keys, others = torch.tensor([3, 1, 2, -7]), torch.tensor([1, 9])
+    map = wk.HashMap()
+    assert map.insert(keys, keys).all()
+    values, found = map.find(others)
+    assert isinstance(values, torch.Tensor) and values.dtype == torch.int64 and values.tolist() == [1, 0]
+    assert found.dtype == torch.bool and found.tolist() == map.contains(others).tolist() == [True, False]
+    assert map.put(keys, keys, how="add").tolist() == [False] * 4 and isinstance(map.erase(others), torch.Tensor)
+    assert isinstance(map.items()[0], np.ndarray)
+
+    for container in (wk.SlabMap("i64"), wk.SlabMap("i32"), wk.SlabMap("u32")):
+        narrow = "32" in repr(container)
+        ids = keys.int() if narrow else keys
+        assert container.insert(ids, ids.numpy().view(np.uint32) if "uint32 to" in repr(container) else ids).tolist() == [True] * 4
+        values, found = container.find(ids)
+        assert torch.equal(values.to(torch.int64), keys) and values.dtype == ids.dtype and found.all()
+        statuses, before = container.apply(torch.zeros(4, dtype=torch.uint8), ids)
+        assert (statuses == wk.SlabStatus.FOUND).all() and torch.equal(before, values)
+    several = wk.SlabMultiMap("i64", "f64")
+    several.insert(keys, torch.rand(4, dtype=torch.float64))
+    values, offsets = several.find_all(keys)
+    assert values.dtype == torch.float64 and offsets.tolist() == [0, 1, 2, 3, 4] and several.count(keys).tolist() == [1] * 4
+    assert isinstance(wk.SlabSet("i64").insert(keys), torch.Tensor)
+
+    graph = wk.Graph(weights=True)
+    assert graph.add_edges(keys[:2], keys[1:3], weight=torch.tensor([0.5, 2.0])).tolist() == [True, True]
+    lists = graph.neighbours(keys[:2])
+    assert isinstance(lists.indices, torch.Tensor) and lists.indices.tolist() == [1, 2] and lists.weights.tolist() == [0.5, 2]
+    sample = graph.sample(keys[:1], [2, 2])
+    assert isinstance(sample.nodes, torch.Tensor) and sample.nodes.tolist() == [3, 1, 2] and sample.row.dtype == torch.int64
+    assert isinstance(graph.degrees(keys[:2]), torch.Tensor) and isinstance(graph.bfs(keys[:1]), torch.Tensor)
+    assert isinstance(graph.has_edges(keys[:2], keys[1:3]), torch.Tensor) and isinstance(graph.csr().indptr, np.ndarray)
+
+
+@pytest.mark.skipif(not hasattr(torch, "uint64"), reason="SKIPPED: this PyTorch has no unsigned numbers")
+def test_unsigned_tensors() -> None:
+    """Answers can be asked for again."""
+    map = wk.OrderedMap("u64", "f64")
+    keys = torch.tensor([1, 5, 9]).to(torch.uint64)
+    assert map.upsert(keys, torch.rand(3, dtype=torch.float64)).all()
+    near, values, found = map.successor(keys)
+    assert near.dtype == torch.uint64 and found.tolist() == [True, True, False] and values.dtype == torch.float64
+    assert torch.equal(map.get(near)[0][:2], values[:2])
+
+
+def test_rows_of_unsigned_numbers(store: wk.Store) -> None:
+    for name in ("u8", "u16", "u32", "u64"):
+        table = store.table(name, value=wk.row(name, 2))
+        table[1] = [1, 2]
+        rows, found = table.lookup(torch.tensor([1, 2]))
+        assert isinstance(rows, torch.Tensor) and rows.tolist() == [[1, 2], [0, 0]] and found.tolist() == [True, False]
+
+
+def test_features_are_put_where_they_are(sampler_module: Any) -> None:
+    """All rows of a feature on a GPU, for which one without memory stands here."""
+
+    class Table:
+        def put(self, ids: Any, rows: Any) -> None:
+            self.ids = ids
+
+    features = object.__new__(wk.pyg.FeatureStore)
+    features.tables, features.num_nodes = {"x": Table()}, None
+    attribute = types.SimpleNamespace(attr_name="x", index=None)
+    for place in ("cpu", "meta"):
+        assert features._put_tensor(torch.empty(5, 2, device=place), attribute)
+        assert features.tables["x"].ids.device.type == place and len(features.tables["x"].ids) == 5

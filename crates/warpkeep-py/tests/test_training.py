@@ -247,3 +247,43 @@ def test_bags_and_padding(store: wk.Store) -> None:
         bags(torch.tensor([[-1]], device=PLACE))
     # Ids that PyTorch has on the host.
     assert ours(torch.tensor([4])).device.type == "cpu"
+
+
+@pytest.mark.parametrize("options", [{"momentum": 0.9}, {"weight_decay": 0.05}, {"momentum": 0.9, "weight_decay": 0.05, "nesterov": True}])
+def test_momentum_and_decay_are_those_of_pytorch(store: wk.Store, options: dict[str, Any]) -> None:
+    """Where each step has all rows; a step that does not have a row leaves it and its moment as they are."""
+    ours = embedding(store, wkt.SGD(lr=0.1, **options), dim=7, init="normal:0.5", seed=3)
+    everything = torch.arange(20, device=PLACE)
+    ours.eval()
+    dense = torch.nn.Embedding.from_pretrained(ours(everything).clone(), freeze=False)
+    ours.train()
+    sgd = torch.optim.SGD(dense.parameters(), lr=0.1, **options)
+    torch.manual_seed(1)
+    other = torch.tensor([77], device=PLACE)
+    for number in range(1, 7):
+        ids, target = everything[torch.randperm(20, device=PLACE)].reshape(5, 4), torch.randn(5, 4, 7, device=PLACE)
+        for module in (ours, dense):
+            ((module(ids) - target) ** 2).sum().backward()
+        if number == 1:
+            ours(other).sum().backward()
+        assert wkt.step(ours, number)
+        sgd.step()
+        sgd.zero_grad()
+        if number == 1:
+            once = [part.clone() for part in ours.rows.gather(other)]
+    ours.eval()
+    assert torch.allclose(ours(everything), dense.weight.detach(), atol=1e-5)
+    assert all(torch.equal(one, now) for one, now in zip(once, ours.rows.gather(other)))
+    assert once[1].shape[1] == (7 if "momentum" in options else 0)
+
+
+def test_settings_of_sgd(store: wk.Store) -> None:
+    for wrong, message in (({"momentum": 1.0}, "momentum"), ({"weight_decay": -1.0}, "decay"), ({"nesterov": True}, "nesterov")):
+        with pytest.raises(ValueError, match=message):
+            wkt.SGD(lr=0.1, **wrong)
+    assert wkt.SGD(lr=0.1, weight_decay=0.1).settings() == {"name": "sgd"}
+    ours = embedding(store, wkt.SGD(lr=0.1, momentum=0.9))
+    ours(torch.tensor([1], device=PLACE)).sum().backward()
+    assert wkt.step(ours)
+    with pytest.raises(wk.SpecError, match="momentum"):
+        embedding(store, wkt.SGD(lr=0.1, momentum=0.5))

@@ -3,12 +3,14 @@
 mod file;
 mod hangup;
 
+use std::cell::Cell;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 use warpkeep::{Durability, Store};
 use warpkeep_bench::size::Size;
@@ -167,17 +169,19 @@ impl Serve {
             .with_ansi(colours)
             .with_writer(std::io::stderr)
             .init();
-        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new()
+        let recorder = PrometheusBuilder::new()
             .install_recorder()
             .map_err(|error| Failure::error(format!("cannot count: {error}")))?;
         let interrupt = Interrupt::listen()?;
         let hangup = Hangup::listen()?;
         let server = Server::bind(settings)?;
-        server.add_metrics(move || recorder.render());
+        let text = recorder.clone();
+        server.add_metrics(move || text.render());
+        let upkeep = Upkeep { recorder, last: Cell::new(Instant::now()) };
         let limit = given.max_memory.map(|size| size.0);
         let store = self.store.on(self.worked);
         store.with_served_store(given.without_log == Some(true), limit, |store| {
-            serve(self, server, store, (&interrupt, &hangup))
+            serve(self, server, store, (&interrupt, &hangup, &upkeep))
         })
     }
 
@@ -201,11 +205,26 @@ impl Serve {
     }
 }
 
+/// Sums up the samples of histograms, which the recorder otherwise keeps one by one until the metrics are read.
+struct Upkeep {
+    recorder: PrometheusHandle,
+    last: Cell<Instant>,
+}
+
+impl Upkeep {
+    fn run_if_due(&self) {
+        if self.last.get().elapsed() >= Duration::from_secs(1) {
+            self.recorder.run_upkeep();
+            self.last.set(Instant::now());
+        }
+    }
+}
+
 fn serve(
     serve: &Serve,
     server: Server,
     store: &Store,
-    (interrupt, hangup): (&Interrupt, &Hangup),
+    (interrupt, hangup, upkeep): (&Interrupt, &Hangup, &Upkeep),
 ) -> Result<(), Failure> {
     tracing::info!(store = %serve.store.directory.display(), "{:?}", store.report().origin);
     if let Some(why) = &store.report().only_reads {
@@ -221,6 +240,7 @@ fn serve(
         if hangup.take() {
             serve.reload(&control);
         }
+        upkeep.run_if_due();
         interrupt.is_wanted()
     })?;
     tracing::info!("no more commands are taken");

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from typing import Any, Literal
 
 from ._errors import (
@@ -38,6 +38,7 @@ from ._native import (
     DeviceArray,
     Graph,
     GraphCsr,
+    GraphEdges,
     GraphSample,
     HashMap,
     OrderedMap,
@@ -59,6 +60,9 @@ from ._native import (
     var,
     verify,
 )
+
+# It has what functions over mappings call; `update` of ids and values is a batch.
+MutableMapping.register(Table)
 
 u8, u16, u32, u64 = (scalar(name) for name in ("u8", "u16", "u32", "u64"))
 i8, i16, i32, i64 = (scalar(name) for name in ("i8", "i16", "i32", "i64"))
@@ -149,6 +153,7 @@ __all__ = [
     "FullError",
     "Graph",
     "GraphCsr",
+    "GraphEdges",
     "GraphSample",
     "HashMap",
     "NoStoreError",

@@ -15,6 +15,8 @@ _Durability = Literal["process", "power"]
 # A NumPy array, a tensor of a library with DLPack, or a DeviceArray; of bytes, a list.
 _Array = Any
 _Key = int | bytes
+# An answer of a container: a NumPy array, or a tensor for tensors of PyTorch.
+_Answer = Any
 # The type of keys or values of an ordered map: a name, a NumPy dtype or a Spec such as warpkeep.u64.
 _Dtype = Any
 
@@ -79,15 +81,15 @@ class Graph:
         """The graph of a file that `save` wrote, with the options that the saved graph had."""
     def add_edges(
         self, src: _Array, dst: _Array, *, weight: _Array | None = None, id: _Array | None = None, time: _Array | None = None
-    ) -> npt.NDArray[np.bool_]:
+    ) -> _Answer:
         """Adds edges; which of them are new. Those that are there have the new weights, ids and times."""
-    def remove_edges(self, src: _Array, dst: _Array) -> npt.NDArray[np.bool_]:
+    def remove_edges(self, src: _Array, dst: _Array) -> _Answer:
         """Removes edges; which of them were there."""
     def remove_nodes(self, nodes: _Array) -> int:
         """Removes all edges from and to these nodes; how many there were. It looks at every edge of the graph."""
-    def has_edges(self, src: _Array, dst: _Array) -> npt.NDArray[np.bool_]:
+    def has_edges(self, src: _Array, dst: _Array) -> _Answer:
         """Which edges are there."""
-    def degrees(self, nodes: _Array) -> npt.NDArray[np.int64]:
+    def degrees(self, nodes: _Array) -> _Answer:
         """How many edges leave each node."""
     def neighbours(self, nodes: _Array) -> GraphCsr:
         """The edges that leave these nodes: a list for each in the order given."""
@@ -106,13 +108,32 @@ class Graph:
         seed: int = 0,
     ) -> GraphSample:
         """Samples the neighbourhood of seeds, a hop for each fan-out. With `times`, one for each seed, no edge is later than the time of its seed."""
+    def edges(self) -> GraphEdges:
+        """All edges in ascending order of source and target. Those of undirected graphs are there once, with the smaller end as the source."""
+    def add_nodes(self, count: int) -> range:
+        """Makes nodes without edges: their numbers, which follow that of the last node. Edges make the nodes that they name by themselves."""
+    def bfs(self, sources: _Array) -> _Answer:
+        """How many edges lead from the nearest of these nodes to each node of the graph, at least; -1 where no path leads."""
+    def components(self) -> npt.NDArray[np.int64]:
+        """The smallest node of the component of each node. Directions of edges do not matter."""
+    def triangles(self) -> int:
+        """How many triangles an undirected graph has. Loops belong to none."""
+    def core_numbers(self) -> npt.NDArray[np.int64]:
+        """The core number of each node of an undirected graph. Loops do not count."""
+    def pagerank(
+        self, damping: float = 0.85, *, rounds: int = 100, tolerance: float | None = None, start: _Array | None = None
+    ) -> _Answer:
+        """The PageRank of each node after `rounds` rounds, or after the first that changes all ranks together by no more than `tolerance`.
+
+        Ranks begin with `start`, those of an earlier call, or are equal. Every device gives the same ranks.
+        """
     def to_device(self, array: _Array) -> DeviceArray:
         """A copy of an array in the memory of the graph's device."""
     def save(self, path: _Path) -> None:
         """Writes all edges to a file."""
     @property
     def num_nodes(self) -> int:
-        """The largest node that an edge was added for, plus 1."""
+        """The largest node that an edge was added for, or that was made, plus 1."""
     @property
     def num_edges(self) -> int:
         """The number of edges; one of an undirected graph counts once."""
@@ -123,14 +144,31 @@ class Graph:
 
 @final
 class GraphCsr:
-    """Lists of edges in compressed sparse rows."""
+    """Lists of edges in compressed sparse rows. Weights, ids and times are None if the edges have none."""
 
     @property
-    def indptr(self) -> npt.NDArray[np.int64]:
+    def indptr(self) -> _Answer:
         """Where each list begins, and where the last one ends."""
     @property
-    def indices(self) -> npt.NDArray[np.int64]:
+    def indices(self) -> _Answer:
         """The nodes that edges lead to, in ascending order within each list."""
+    @property
+    def weights(self) -> _Answer: ...
+    @property
+    def ids(self) -> _Answer: ...
+    @property
+    def times(self) -> _Answer: ...
+
+@final
+class GraphEdges:
+    """Edges one by one. Weights, ids and times are None if the edges have none."""
+
+    @property
+    def src(self) -> npt.NDArray[np.int64]:
+        """The node that each edge leaves."""
+    @property
+    def dst(self) -> npt.NDArray[np.int64]:
+        """The node that each edge leads to."""
     @property
     def weights(self) -> npt.NDArray[np.float32] | None: ...
     @property
@@ -142,7 +180,8 @@ class GraphCsr:
 class GraphSample:
     """The nodes and edges that were found from some seeds. Nodes are renumbered in the order in which they were found, the seeds first.
 
-    NumPy arrays of int64; of a sample of seeds in device memory, tensors of int64 or arrays of this package of uint32 there.
+    NumPy arrays of int64, or tensors if the seeds are a tensor; of seeds in device memory, tensors of int64 or arrays of this package of uint32
+    there.
     """
 
     @property
@@ -188,7 +227,7 @@ class HashMap:
     def put(
         self, keys: _Array, values: _Array, *, how: Literal["replace", "add", "min", "max"] = "replace"
     ) -> Any:
-        """Adds keys, or changes the values of those that are there; which of them are new."""
+        """Adds keys, or changes the values of those that are there; which of them are new. "min" and "max" compare unsigned integers."""
     def find(self, keys: _Array) -> tuple[Any, Any]:
         """The values of keys, 0 where there is none, and which keys were found."""
     def contains(self, keys: _Array) -> Any:
@@ -217,31 +256,31 @@ class OrderedMap:
     @staticmethod
     def load(path: _Path, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu") -> OrderedMap:
         """The map of a file that `save` wrote, with the types that the saved map had."""
-    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+    def insert(self, keys: _Array, values: _Array) -> _Answer:
         """Adds keys; which of them are new. A key that is there keeps its value."""
     def upsert(
         self, keys: _Array, values: _Array, *, how: Literal["replace", "add", "min", "max"] = "replace"
-    ) -> npt.NDArray[np.bool_]:
+    ) -> _Answer:
         """Adds keys, or changes the values of those that are there; which of them are new."""
-    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def erase(self, keys: _Array) -> _Answer:
         """Removes keys; which of them were there."""
     def snapshot(self) -> OrderedSnapshot:
         """The state now, which later changes leave as it is. It keeps memory until it is closed."""
     @property
     def device(self) -> str: ...
-    def get(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def get(self, keys: _Array) -> tuple[_Answer, _Answer]:
         """The values of keys, 0 where there is none, and which keys were found."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> _Answer:
         """Which keys are there."""
     def range(
         self, lo: _Array, hi: _Array, *, limit: int | None = None
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.int64]]:
+    ) -> tuple[_Answer, _Answer, _Answer]:
         """The keys and values of ranges, one range behind the other, and where each begins; both bounds are included."""
-    def count(self, lo: _Array, hi: _Array) -> npt.NDArray[np.int64]:
+    def count(self, lo: _Array, hi: _Array) -> _Answer:
         """How many keys each range has; both bounds are included."""
-    def successor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def successor(self, keys: _Array) -> tuple[_Answer, _Answer, _Answer]:
         """The smallest key above each key, its value, and whether there is one."""
-    def predecessor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def predecessor(self, keys: _Array) -> tuple[_Answer, _Answer, _Answer]:
         """The largest key below each key, its value, and whether there is one."""
     def asof(
         self,
@@ -250,7 +289,7 @@ class OrderedMap:
         tolerance: int | None = None,
         *,
         group_bits: int | None = None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    ) -> tuple[_Answer, _Answer, _Answer]:
         """An as-of join: each key if it is there, or the nearest before it ("backward") or after it ("forward"); its value, and whether there is one."""
     def min(self) -> tuple[int, Any] | None:
         """The smallest key and its value; None if there are no keys."""
@@ -272,19 +311,19 @@ class OrderedSnapshot:
         """Frees what only this snapshot needs."""
     def __enter__(self) -> OrderedSnapshot: ...
     def __exit__(self, *_exception: object) -> None: ...
-    def get(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def get(self, keys: _Array) -> tuple[_Answer, _Answer]:
         """The values of keys, 0 where there is none, and which keys were found."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> _Answer:
         """Which keys are there."""
     def range(
         self, lo: _Array, hi: _Array, *, limit: int | None = None
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.int64]]:
+    ) -> tuple[_Answer, _Answer, _Answer]:
         """The keys and values of ranges, one range behind the other, and where each begins; both bounds are included."""
-    def count(self, lo: _Array, hi: _Array) -> npt.NDArray[np.int64]:
+    def count(self, lo: _Array, hi: _Array) -> _Answer:
         """How many keys each range has; both bounds are included."""
-    def successor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def successor(self, keys: _Array) -> tuple[_Answer, _Answer, _Answer]:
         """The smallest key above each key, its value, and whether there is one."""
-    def predecessor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def predecessor(self, keys: _Array) -> tuple[_Answer, _Answer, _Answer]:
         """The largest key below each key, its value, and whether there is one."""
     def asof(
         self,
@@ -293,7 +332,7 @@ class OrderedSnapshot:
         tolerance: int | None = None,
         *,
         group_bits: int | None = None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    ) -> tuple[_Answer, _Answer, _Answer]:
         """An as-of join: each key if it is there, or the nearest before it ("backward") or after it ("forward"); its value, and whether there is one."""
     def min(self) -> tuple[int, Any] | None:
         """The smallest key and its value; None if there are no keys."""
@@ -320,19 +359,19 @@ class SlabMap:
         path: _Path, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu", slab_bytes: int = 0, seed: int | None = None
     ) -> SlabMap:
         """The map of a file that `save` wrote, with the types that the saved one had."""
-    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+    def insert(self, keys: _Array, values: _Array) -> _Answer:
         """Adds keys; which of them are new. A key that is there keeps its value."""
-    def put(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+    def put(self, keys: _Array, values: _Array) -> _Answer:
         """Adds keys, or replaces the values of those that are there; which of them are new."""
-    def find(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def find(self, keys: _Array) -> tuple[_Answer, _Answer]:
         """The values of keys, 0 where there is none, and which keys were found."""
-    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def erase(self, keys: _Array) -> _Answer:
         """Removes keys; which of them were there."""
-    def apply(self, kinds: _Array, keys: _Array, values: _Array | None = None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
+    def apply(self, kinds: _Array, keys: _Array, values: _Array | None = None) -> tuple[_Answer, _Answer]:
         """Runs requests of any kinds, named by `SlabOp`, at the same time: a `SlabStatus` for each, and the value that its key had before, or 0."""
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All keys and their values, in no order."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> _Answer:
         """Which keys are there."""
     def reserve(self, items: int) -> None:
         """Makes room for `items` items in all, so that no batch grows the table before."""
@@ -361,13 +400,13 @@ class SlabSet:
         path: _Path, key: _Dtype | None = None, *, device: str = "cpu", slab_bytes: int = 0, seed: int | None = None
     ) -> SlabSet:
         """The set of a file that `save` wrote, with the types that the saved one had."""
-    def insert(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def insert(self, keys: _Array) -> _Answer:
         """Adds keys; which of them are new."""
-    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def erase(self, keys: _Array) -> _Answer:
         """Removes keys; which of them were there."""
     def keys(self) -> npt.NDArray[Any]:
         """All keys, in no order."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> _Answer:
         """Which keys are there."""
     def reserve(self, items: int) -> None:
         """Makes room for `items` items in all, so that no batch grows the table before."""
@@ -398,19 +437,19 @@ class SlabMultiMap:
         """The multimap of a file that `save` wrote, with the types that the saved one had."""
     def insert(self, keys: _Array, values: _Array) -> None:
         """Adds pairs. The values of a key keep the order of the batches in which they came."""
-    def find(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def find(self, keys: _Array) -> tuple[_Answer, _Answer]:
         """The first value of each key, 0 where there is none, and which keys were found."""
-    def find_all(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    def find_all(self, keys: _Array) -> tuple[_Answer, _Answer]:
         """All values of each key, in their order, and offsets: those of key `i` are `values[offsets[i]:offsets[i + 1]]`."""
-    def count(self, keys: _Array) -> npt.NDArray[np.int64]:
+    def count(self, keys: _Array) -> _Answer:
         """How many values each key has."""
-    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def erase(self, keys: _Array) -> _Answer:
         """Removes the first pair of each key; which keys had one."""
-    def erase_all(self, keys: _Array) -> npt.NDArray[np.int64]:
+    def erase_all(self, keys: _Array) -> _Answer:
         """Removes all pairs of each key; how many there were."""
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All keys and their values. The values of a key are in their order."""
-    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: _Array) -> _Answer:
         """Which keys are there."""
     def reserve(self, items: int) -> None:
         """Makes room for `items` items in all, so that no batch grows the table before."""
@@ -442,7 +481,10 @@ class Items:
 
 @final
 class Table:
-    """A table of a store: a mapping of single keys, and batches of many. Several threads may use it."""
+    """A table of a store: a mapping of single keys, and batches of many. Several threads may use it.
+
+    It is registered as a `collections.abc.MutableMapping`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -481,6 +523,14 @@ class Table:
     def __reduce__(self) -> Any: ...
     def get(self, key: _Key, default: Any = None, /) -> Any:
         """The value of a key, or the default."""
+    def pop(self, key: _Key, /, *default: Any) -> Any:
+        """Removes a key and gives its value, or the default if it is not there. Of several threads, one gets the value."""
+    def popitem(self) -> tuple[Any, Any]:
+        """Removes some key and gives it with its value."""
+    def setdefault(self, key: _Key, default: Any, /) -> Any:
+        """Stores the value of a key that is not there, and gives the value that the key has then."""
+    def clear(self) -> None:
+        """Removes all keys that are there when it is called."""
     def get_versioned(self, key: _Key, /) -> tuple[int, Any] | None:
         """Version and value of a key, or None."""
     def keys(self) -> Items: ...
@@ -536,14 +586,17 @@ class Table:
     def update(
         self,
         ids: _Array,
-        values: _Array,
+        values: _Array | None = None,
         *,
         versions: bool = False,
         durability: _Durability | None = None,
         atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
-        """Stores the values of keys that are there."""
+        """Stores the values of keys that are there.
+
+        With a mapping or with pairs alone, `update({key: value})`, it stores all of them in one batch, as the update of a dict does, and gives None.
+        """
     def merge(
         self,
         ids: _Array,
@@ -587,7 +640,7 @@ class Table:
     ) -> tuple[Any, Any]:
         """Stores the values of keys that have these versions: statuses, and the versions they have now."""
     def fetch_add(self, ids: _Array, deltas: _Array, *, durability: _Durability | None = None) -> Any:
-        """Adds to 8-byte integers, and gives what was there before."""
+        """Adds to integers of 8 bytes (u64, i64 or fixed(8)), and gives what was there before."""
     def stat(self) -> dict[str, Any]:
         """How full it is, in the terms of its index."""
     def to_arrow(self, batch: int = 65_536) -> Any:
@@ -631,7 +684,7 @@ class Store:
     def metrics(self) -> str:
         """The process's metrics in Prometheus' text format."""
     def to_device(self, array: _Array) -> DeviceArray:
-        """A copy of an array in the memory of the store's device."""
+        """A copy of an array of numbers, of one or two dimensions, in the memory of the store's device."""
     def close(self) -> None:
         """Closes the store. Its tables raise ClosedError from then on. Closing it again does nothing."""
     @property

@@ -136,7 +136,7 @@ class FeatureStore(pyg_data.FeatureStore):
     def _put_tensor(self, tensor: Any, attr: Any) -> bool:
         rows = torch.as_tensor(tensor).detach().contiguous()
         whole = attr.index is None or (isinstance(attr.index, slice) and attr.index == slice(None))
-        self._table(attr).put(torch.arange(len(rows)) if whole else self._index(attr).to(rows.device), rows)
+        self._table(attr).put(torch.arange(len(rows), device=rows.device) if whole else self._index(attr).to(rows.device), rows)
         return True
 
     def _remove_tensor(self, attr: Any) -> bool:

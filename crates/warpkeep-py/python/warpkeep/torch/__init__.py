@@ -17,7 +17,7 @@ A step that was done before is done no second time, so that a program that begin
 from __future__ import annotations
 
 from ._init import Init, initial_rows
-from ._modules import Embedding, EmbeddingBag, step
+from ._modules import Embedding, EmbeddingBag, step, zero_grad
 from ._optimizers import SGD, Adagrad, Adam, Optimizer, RowwiseAdagrad
 from ._rows import Rows, create_table
 from ._sharded import ShardedEmbedding, load_shards, owner_of
@@ -38,4 +38,5 @@ __all__ = [
     "load_shards",
     "owner_of",
     "step",
+    "zero_grad",
 ]

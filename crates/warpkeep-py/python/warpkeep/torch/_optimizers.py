@@ -35,15 +35,39 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent: no state."""
+    """Stochastic gradient descent, with the momentum and weight decay of `torch.optim.SGD`. State: a moment for each weight if there is momentum.
+
+    Only the rows of a step are changed. Those of an id that it does not have keep weights and moments, where PyTorch's optimizer, which changes
+    all rows in all steps, would go on moving and shrinking them.
+    """
 
     name = "sgd"
 
+    def __init__(self, lr: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False) -> None:
+        super().__init__(lr)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"the momentum is {momentum}; give a number from 0 to below 1")
+        if not weight_decay >= 0:
+            raise ValueError(f"the weight decay is {weight_decay}; give a number from 0")
+        if nesterov and momentum == 0:
+            raise ValueError("nesterov needs momentum; give a number above 0")
+        self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov
+
     def state_width(self, dim: int) -> int:
-        return 0
+        return dim if self.momentum else 0
 
     def update(self, weights: torch.Tensor, state: torch.Tensor, gradients: torch.Tensor, number: int) -> None:
+        if self.weight_decay:
+            gradients = gradients.add(weights, alpha=self.weight_decay)
+        if self.momentum:
+            # New rows have zeros: their moment becomes the gradient, as PyTorch's first one does.
+            state.mul_(self.momentum).add_(gradients)
+            gradients = gradients.add(state, alpha=self.momentum) if self.nesterov else state
         weights.add_(gradients, alpha=-self.lr)
+
+    def settings(self) -> dict[str, Any]:
+        # Without momentum, what tables that were made before it say.
+        return {"name": self.name, "momentum": self.momentum} if self.momentum else {"name": self.name}
 
 
 class Adagrad(Optimizer):

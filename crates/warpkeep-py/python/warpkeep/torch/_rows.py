@@ -257,17 +257,19 @@ class Rows:
         with self._lock:
             self._pending.clear()
 
-    def step(self, number: int | None = None) -> bool:
-        """Updates the rows whose gradients were noted, as step `number`, by default the next one.
+    def step(self, number: int | None = None, scale: float = 1.0) -> bool:
+        """Updates the rows whose gradients were noted, as step `number`, by default the next one. The gradients are divided by `scale`.
 
         Returns False, and does nothing, if the table holds that step already: a program that begins again after a crash may repeat
         the steps since its own checkpoint. Steps of one table are done one after another, whichever threads and modules they come from.
         """
+        if not 0 < scale < float("inf"):
+            raise ValueError(f"the scale is {scale}; give what the loss was multiplied by, a number above 0")
         # From the reading of the rows to their put: a step between the two would be lost.
         with self.table._step_lock:
-            return self._step_alone(number)
+            return self._step_alone(number, scale)
 
-    def _step_alone(self, number: int | None) -> bool:
+    def _step_alone(self, number: int | None, scale: float) -> bool:
         current = self.step_number
         number = current + 1 if number is None else number
         if number < 1:
@@ -277,7 +279,7 @@ class Rows:
         if number <= current:
             return False
         try:
-            self._store(pending, number)
+            self._store(pending, number, scale)
         except BaseException:
             # The step can be tried again.
             with self._lock:
@@ -301,13 +303,16 @@ class Rows:
         assert again.rows is not None
         return unique, again.rows, _sums(places, gradients, len(unique))
 
-    def _store(self, pending: list[_Noted], number: int) -> None:
+    def _store(self, pending: list[_Noted], number: int, scale: float) -> None:
         """Updates the rows of these gradients, and stores them with the number of the step."""
         device = self._device()
         with torch.no_grad():
             ids, rows, gradients = torch.empty(0, dtype=torch.int64, device=device), torch.empty(1, self._width, device=device), None
             if pending:
                 ids, rows, gradients = self._summed(pending)
+                if scale != 1:
+                    # Not in place: a step that fails is tried again with the gradients that were noted.
+                    gradients = gradients / scale
                 weights, state = self._parts(rows[:-1])
                 self.optimizer.update(weights, state, gradients, number)
             keys = ids.new_full((len(rows),), _MARKER)
