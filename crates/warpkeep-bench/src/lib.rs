@@ -36,6 +36,6 @@ pub mod workload;
 
 pub use error::BenchError;
 pub use progress::{Amount, Progress, Quiet};
-pub use sizes::BatchSizes;
+pub use sizes::{BatchSizes, one_number};
 pub use table::Table;
 pub use values::Values;

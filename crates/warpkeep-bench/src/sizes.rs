@@ -28,6 +28,24 @@ impl BatchSizes {
     }
 }
 
+/// A single number, written as a size of a batch: `1000` or `2^20`.
+///
+/// ```
+/// use warpkeep_bench::one_number;
+///
+/// assert_eq!(one_number("2^20"), Ok(1 << 20));
+/// assert!(one_number("2^16..2^20").is_err_and(|problem| problem.contains("give one number")));
+/// ```
+///
+/// # Errors
+/// A message, also if there are several numbers.
+pub fn one_number(text: &str) -> Result<usize, String> {
+    match text.parse::<BatchSizes>().map(|sizes| sizes.0).as_deref() {
+        Ok(&[number]) if !text.contains("..") => Ok(number),
+        _ => Err(format!("`{text}` is not a single number; give one number, such as 1000 or 2^20")),
+    }
+}
+
 /// A size in short notation: `2^10`.
 pub(crate) fn batch_name(size: usize) -> String {
     match size.is_power_of_two() && size >= 32 {

@@ -322,7 +322,10 @@ fn profile_times_both_settings_of_every_threshold() {
         }
     }
     assert_series(&report, "ordered_from, batches of 32", "fused", "time of a batch", 2);
+    // A single write never goes to the device.
+    assert!(profile.written_from >= 16 && profile.fused_from >= 64, "{profile}");
     let shown = report.notes.concat();
+    assert!(shown.contains("the store has a log"), "{shown}");
     assert!(profile.to_string().lines().all(|line| shown.contains(line)), "{shown}");
 
     let refused = |change: fn(&mut ProfileOptions)| {

@@ -339,6 +339,33 @@ fn slab_hashes_of_all_utilisations_are_right() {
 }
 
 #[test]
+fn slab_hashes_are_not_filled_beyond_what_their_slabs_hold() {
+    let only_long_chains = |options: &mut slab::Options| {
+        (options.utilisations, options.slab_bytes) = (vec![0.75], vec![64]);
+    };
+    let refused = refusal(small_slabs(), only_long_chains, slab::run);
+    assert!(refused.contains("3 pairs of 8/8") && refused.contains("--utilisation"), "{refused}");
+    if !has_simulator() {
+        return;
+    }
+    let options =
+        slab::Options { items: vec![100], utilisations: vec![0.6, 0.75], rounds: 1, ..small_slabs() };
+    let report = slab::run(&options, &Quiet).expect("all answers are right");
+    let case = |pairs: &str, share: f64| format!("search, hit, utilisation {share}, about 100 pairs{pairs}");
+    for (pairs, share, variant, rounds) in [
+        ("", 0.75, "64-byte slabs", 1),
+        (" of 8/8", 0.6, "64-byte slabs", 1),
+        (" of 8/8", 0.75, "64-byte slabs", 0),
+        (" of 8/8", 0.75, "128-byte slabs", 1),
+    ] {
+        assert_series(&report, &case(pairs, share), variant, "rate", rounds);
+    }
+    let told = report.notes.iter().find(|note| note.contains("left out: 0.75")).expect("a note");
+    assert!(told.contains("slabs of 64 bytes") && told.contains("8/8"), "{told}");
+    assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
+}
+
+#[test]
 fn indexes_are_right_in_batches_of_all_sizes() {
     if !has_simulator() {
         return;

@@ -147,7 +147,15 @@ bool begin(Lane& lane, Site at) {
     return true;
 }
 
-Region& shared_region(Lane& lane) { return lane.warp->block->shared.region; }
+// Shared<T> has checked the index.
+Region& checked_shared(Lane& lane, const void* p, u32 bytes, const char* what, Site at) {
+    u64 address = reinterpret_cast<u64>(p);
+    if (address % bytes != 0) {
+        lane.worker->fail(lane, FaultKind::Misaligned, at, "%s of %u bytes of shared memory at %#llx, which is not a multiple of %u", what, bytes,
+                          address, bytes);
+    }
+    return lane.warp->block->shared.region;
+}
 
 }  // namespace
 
@@ -196,28 +204,32 @@ bool ask_fence(Scope scope, Site at) {
 
 bool ask_shared_load(const void* p, void* out, u32 bytes, Site at) {
     Lane& lane = this_lane();
-    return begin(lane, at) && load_from(lane, shared_region(lane), p, out, bytes, Scope::Block, Order::Relaxed, Cached::First, at);
+    return begin(lane, at) && load_from(lane, checked_shared(lane, p, bytes, "load", at), p, out, bytes, Scope::Block, Order::Relaxed, Cached::First, at);
 }
 
 bool ask_shared_store(void* p, const void* value, u32 bytes, Site at) {
     Lane& lane = this_lane();
-    return begin(lane, at) && store_to(lane, shared_region(lane), p, value, bytes, Scope::Block, Order::Relaxed, at);
+    return begin(lane, at) && store_to(lane, checked_shared(lane, p, bytes, "store", at), p, value, bytes, Scope::Block, Order::Relaxed, at);
 }
 
 bool ask_shared_rmw(void* p, Rmw op, const void* value, void* old, u32 bytes, Site at) {
     Lane& lane = this_lane();
-    return begin(lane, at) && change_in(lane, shared_region(lane), p, old, bytes, Scope::Block, Order::Relaxed, at, [&](const u8* was, u8* will) {
-               change_value(op, was, value, will, bytes);
-               return true;
-           });
+    if (!begin(lane, at)) return false;
+    Region& region = checked_shared(lane, p, bytes, "atomic operation", at);
+    return change_in(lane, region, p, old, bytes, Scope::Block, Order::Relaxed, at, [&](const u8* was, u8* will) {
+        change_value(op, was, value, will, bytes);
+        return true;
+    });
 }
 
 bool ask_shared_cas(void* p, const void* expected, const void* desired, void* old, u32 bytes, Site at) {
     Lane& lane = this_lane();
-    return begin(lane, at) && change_in(lane, shared_region(lane), p, old, bytes, Scope::Block, Order::Relaxed, at, [&](const u8* was, u8* will) {
-               std::memcpy(will, desired, bytes);
-               return std::memcmp(was, expected, bytes) == 0;
-           });
+    if (!begin(lane, at)) return false;
+    Region& region = checked_shared(lane, p, bytes, "cas", at);
+    return change_in(lane, region, p, old, bytes, Scope::Block, Order::Relaxed, at, [&](const u8* was, u8* will) {
+        std::memcpy(will, desired, bytes);
+        return std::memcmp(was, expected, bytes) == 0;
+    });
 }
 
 void meet_block(Site at) {

@@ -80,8 +80,12 @@ fn sorted_shares(shares: &[f64]) -> Vec<f64> {
 /// A rate over a share of a whole, one curve for each name.
 fn curves_by_share(shares: &[f64], names: &[String], rate: impl Fn(&str, f64) -> Vec<f64>) -> Drawing {
     let curve = |name: &String| {
-        let point = |&share: &f64| (100.0 * share, 1e-6 * median(&rate(name, share)));
-        Curve { name: name.clone(), points: shares.iter().map(point).collect() }
+        // A variant need not be measured at each share.
+        let point = |&share: &f64| {
+            let rates = rate(name, share);
+            (!rates.is_empty()).then(|| (100.0 * share, 1e-6 * median(&rates)))
+        };
+        Curve { name: name.clone(), points: shares.iter().filter_map(point).collect() }
     };
-    Drawing::Curves(names.iter().map(curve).collect())
+    Drawing::Curves(names.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect())
 }

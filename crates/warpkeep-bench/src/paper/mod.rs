@@ -9,3 +9,14 @@ pub mod graph;
 pub mod megakv;
 pub mod slabhash;
 pub mod turbohash;
+
+/// What was asked for, each once, in its order.
+pub(crate) fn each_once<T: Copy + PartialEq>(asked: &[T]) -> Vec<T> {
+    let mut list = Vec::new();
+    for one in asked {
+        if !list.contains(one) {
+            list.push(*one);
+        }
+    }
+    list
+}

@@ -70,7 +70,8 @@ enum Benchmark {
     ///
     /// The usual thresholds are those of an H200. This command times both settings that each threshold divides, at batch
     /// sizes around it, and shows the profile that loses the least time; with --save, stores opened later use it. `warpkeep info` shows
-    /// the profile of each device.
+    /// the profile of each device. Writes are measured in a store with a log in --dir, with the durability Process; the log and two checkpoints need
+    /// as many bytes there as the items take, several times.
     #[command(after_help = EXIT_CODES)]
     Profile(profile::Profile),
     /// The load factor at the first key without a slot, by geometry.
@@ -97,7 +98,8 @@ enum Benchmark {
     Server(server::Server),
     /// Makes a page of results, with plots.
     ///
-    /// One HTML file that needs no network, and its plots as SVG, from the files that benchmarks write with --json.
+    /// One HTML file that needs no network, and its plots as SVG, from the files that benchmarks write with --json or
+    /// --csv, or from folders of them.
     #[command(after_help = EXIT_CODES)]
     Page(page::Page),
 }

@@ -257,6 +257,22 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
 }
 
 #[test]
+fn options_that_take_one_number_refuse_several() {
+    for arguments in [
+        ["graph", "--vertices", "2^16..2^20"],
+        ["graph", "--vertices", "2^16,2^20"],
+        ["btree", "--items", "2^16..2^20"],
+        ["slabhash", "--items", "2^20..2^20"],
+    ] {
+        let ran = Ran::of(warpkeep().args(["bench", "paper"]).args(arguments)).expect(2);
+        assert!(ran.err.contains("give one number"), "{arguments:?}: {}", ran.err);
+    }
+    let help = Ran::of(warpkeep().args(["bench", "paper", "graph", "--help"])).expect(0).out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("rmat and road on sim") && help.contains("64 on sim"), "{help}");
+}
+
+#[test]
 fn the_server_is_measured_cycle_by_cycle() {
     let directory = tempfile::tempdir().expect("a directory");
     let ran = Ran::of(

@@ -501,6 +501,9 @@ using Warp = Tile<32>;
 
 // Block-shared memory, as WK_SHARED and dynamic_shared give it. Atomics are relaxed, at the block's scope.
 template <class T> struct Shared {
+    // As accesses of global memory: what the simulator checks and delays are words that lie at multiples of their size.
+    static_assert(sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0, "elements of shared memory have 1, 2, 4, 8 or 16 bytes");
+    static_assert(alignof(T) >= sizeof(T), "elements of shared memory are aligned to their size");
     T* first;
 #if !WK_ON_GPU
     u32 length;

@@ -109,6 +109,13 @@ WK_KERNEL(fault_shared_index, faults::Params) {
     counts.store(wk::thread_index(), 1);  // here: shared index
 }
 
+// Shared memory as words that begin in the middle of others.
+WK_KERNEL(fault_shared_misaligned, faults::Params) {
+    WK_SHARED(wk::u64, words, 33);
+    wk::Shared<wk::u64> odd{(wk::u64*)((wk::u8*)words.first + 4), 32};
+    odd.store(wk::thread_index(), 1);  // here: shared misaligned
+}
+
 WK_KERNEL(fault_shared_uninitialised, faults::Params) {
     WK_SHARED(wk::u32, counts, 32);
     if (wk::thread_index() != 9) counts.store(wk::thread_index(), 1);

@@ -5,8 +5,9 @@ use warpkeep_device::sim::{Contents, Fast, FaultKind, Grid, Memory, Mode, Seeded
 use crate::support::{
     FaultParams, Kernel, Words, every_function, fault_assertion, fault_barrier, fault_deadlock,
     fault_diverged, fault_lane_gone, fault_misaligned, fault_out_of_bounds, fault_outside_mask,
-    fault_read_only, fault_runaway, fault_runaway_collective, fault_shared_index, fault_shared_uninitialised,
-    fault_two_barriers, fault_two_places, fault_uninitialised, grid, launch, line_of,
+    fault_read_only, fault_runaway, fault_runaway_collective, fault_shared_index, fault_shared_misaligned,
+    fault_shared_uninitialised, fault_two_barriers, fault_two_places, fault_uninitialised, grid, launch,
+    line_of,
 };
 
 const SOURCE: &str = include_str!("../kernels/faults.h");
@@ -207,6 +208,14 @@ fn memory_that_is_gone() {
 fn other_accesses() {
     for mode in [checked(), seeded(1), seeded(2)] {
         expect(&mode, fault_misaligned, grid(1, 32), FaultKind::Misaligned, "misaligned", Contents::Written);
+        expect(
+            &mode,
+            fault_shared_misaligned,
+            grid(1, 32),
+            FaultKind::Misaligned,
+            "shared misaligned",
+            Contents::Written,
+        );
     }
     for mode in [fast(), checked(), seeded(1)] {
         let kind = FaultKind::OutOfBounds;

@@ -41,6 +41,7 @@ kernels! {
     fault_runaway as wk_sim_fault_runaway,
     fault_runaway_collective as wk_sim_fault_runaway_collective,
     fault_shared_index as wk_sim_fault_shared_index,
+    fault_shared_misaligned as wk_sim_fault_shared_misaligned,
     fault_shared_uninitialised as wk_sim_fault_shared_uninitialised,
     fault_two_barriers as wk_sim_fault_two_barriers,
     fault_two_places as wk_sim_fault_two_places,

@@ -13,7 +13,7 @@ use super::{DeviceIndex, DeviceOptions, DeviceStats, HostGetStrategy};
 use crate::index::{DeviceImage, DeviceProfile, DeviceTable, Planned, ValueCache as _, WriteLock};
 use crate::{Error, Result};
 
-/// No launch pays for fewer keys, whatever the device profile says: such gets need not look at it.
+/// No launch pays for fewer keys or operations, whatever the device profile says.
 const LEAST_KEYS: usize = 16;
 
 /// Where the batches of one table run.
@@ -108,9 +108,10 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         self.device().filter(|_| !self.only_reads())
     }
 
-    /// The device, if it can write, and the device profile gives it this many operations from host memory.
+    /// The device, if it can write, and the device profile gives it this many operations from host memory. The simulator
+    /// does whatever its profile says.
     pub(crate) fn writer_for(&self, operations: usize) -> Option<&T::Device> {
-        self.writer().filter(|device| operations >= device.profile().written_from)
+        self.writer().filter(|device| writes(device.device().choice(), &device.profile(), operations))
     }
 
     fn only_reads(&self) -> bool {
@@ -202,5 +203,29 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
             }
             done => done,
         }
+    }
+}
+
+/// Whether a device with this profile does so many writes from host memory.
+fn writes(device: DeviceChoice, profile: &DeviceProfile, operations: usize) -> bool {
+    let least = if device == DeviceChoice::Sim { 0 } else { LEAST_KEYS };
+    operations >= profile.written_from.max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_writes_are_done_by_the_cpu_whatever_the_profile_says() {
+        let of = |written_from| {
+            let mut profile = DeviceProfile::default();
+            profile.written_from = written_from;
+            profile
+        };
+        let gpu = DeviceChoice::Cuda(0);
+        assert!(!writes(gpu, &of(0), 1) && !writes(gpu, &of(1), LEAST_KEYS - 1));
+        assert!(writes(gpu, &of(0), LEAST_KEYS) && writes(gpu, &of(512), 512) && !writes(gpu, &of(512), 511));
+        assert!(writes(DeviceChoice::Sim, &of(0), 1) && !writes(DeviceChoice::Sim, &of(2), 1));
     }
 }

@@ -7,7 +7,7 @@ mod options;
 mod threshold;
 mod trial;
 
-use warpkeep::HostGetStrategy;
+use warpkeep::{Durability, HostGetStrategy};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::{DeviceProfile, PublishBy};
 use warpkeep_gphash::{Geometry, Layout};
@@ -40,6 +40,7 @@ pub fn run_profile(
 ) -> Result<(Report, DeviceProfile), BenchError> {
     options.check()?;
     let mut report = Report::new("profile", &options.command, options.workload.seed);
+    report.machine.add_place("disk", &options.dir)?;
     report.machine.add_place("image", &options.image_dir)?;
     let device = Device::open(options.device)?;
     let scratch = Scratch::new(&options.dir, &options.image_dir)?;
@@ -52,7 +53,8 @@ pub fn run_profile(
     let profile = trials.profile;
     trials.library.close()?;
     report.notes.push(format!(
-        "{} items with values of {} bytes, uniform; every answer was checked; a threshold lies where the time lost against the faster setting \
+        "{} items with values of {} bytes, uniform; the store has a log, and writes to it have the durability Process: written_from and fused_from are those of such writes, also where a \
+         store has no log; every answer was checked; a threshold lies where the time lost against the faster setting \
          of each batch size is least; the profile: {}",
         options.workload.items,
         options.workload.value_bytes,
@@ -82,7 +84,10 @@ impl<'t> Trials<'t> {
         };
         progress.begin("loading", Amount::Count(2 * workload.items));
         let rig = Rig::load(device, scratch.images(), &form, progress)?;
-        let library = Library::load(device, scratch, &form, false, progress)?;
+        // Stores have a log unless they are made without one.
+        let mut library = Library::load(device, scratch, &form, true, progress)?;
+        // What was loaded is in a checkpoint, and is not written to the disk beside what is timed.
+        library.use_durability(Durability::Process)?;
         progress.finish();
         let drawn = options.largest.max((workload.items as usize).min(LEAST_DRAWN));
         let pool = Pool::drawn(device, workload, Distribution::Uniform, false, drawn)?;
@@ -150,7 +155,7 @@ impl<'t> Trials<'t> {
         let gathered = || Setting::host_gets("located by the device", HostGetStrategy::Gather);
         let settings = [Setting::host_gets("by the CPU", HostGetStrategy::Cpu), gathered()];
         let pairs = self.compare("gathered_from", Work::HostGet, &self.sizes(GATHERED), settings, report)?;
-        self.profile.gathered_from = threshold::from(&pairs);
+        self.profile.gathered_from = threshold::from_measured(&pairs);
         let shares = [0.2, 0.3, 0.4, 0.5, 0.6, 0.8];
         let share = |share: f64| {
             Setting::change(format!("share {share}"), move |profile| profile.device_share = share)
@@ -201,24 +206,25 @@ impl<'t> Trials<'t> {
             }),
         ];
         let pairs = self.compare("fused_from", Work::HostUpdate, &self.sizes(FUSED), settings, report)?;
-        self.profile.fused_from = threshold::from(&pairs);
+        self.profile.fused_from = threshold::from_measured(&pairs);
         let settings = [
             Setting::change("by the CPU", |profile| profile.written_from = usize::MAX),
             Setting::change("by the device", |profile| profile.written_from = 0),
         ];
         let pairs = self.compare("written_from", Work::HostUpdate, &self.sizes(WRITTEN), settings, report)?;
-        self.profile.written_from = threshold::from(&pairs);
+        self.profile.written_from = threshold::from_measured(&pairs);
         Ok(())
     }
 }
 
-/// Batch sizes at which each threshold is measured, as powers of two.
+/// Batch sizes at which each threshold is measured, as powers of two. Those from which a setting applies are measured up to a million: if that setting is slower at all sizes, it
+/// is never used.
 const SCATTERED: (u32, u32) = (9, 20);
 const UNASSIGNED: (u32, u32) = (14, 22);
-const ORDERED: (u32, u32) = (5, 15);
+const ORDERED: (u32, u32) = (5, 20);
 const LOCATED: (u32, u32) = (10, 20);
-const GATHERED: (u32, u32) = (4, 13);
+const GATHERED: (u32, u32) = (4, 20);
 const SHARED: (u32, u32) = (14, 21);
 const STREAMED: (u32, u32) = (14, 21);
-const FUSED: (u32, u32) = (6, 14);
-const WRITTEN: (u32, u32) = (4, 13);
+const FUSED: (u32, u32) = (6, 20);
+const WRITTEN: (u32, u32) = (4, 20);

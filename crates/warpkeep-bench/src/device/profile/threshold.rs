@@ -35,6 +35,11 @@ pub(super) fn from(pairs: &[Pair]) -> usize {
     }
 }
 
+/// The same, but never less than the smallest size: it was measured, and smaller ones were not.
+pub(super) fn from_measured(pairs: &[Pair]) -> usize {
+    from(pairs).max(pairs.first().map_or(0, |pair| pair.batch))
+}
+
 /// The batch size up to which the first setting applies.
 pub(super) fn to(pairs: &[Pair]) -> usize {
     match crossing(pairs) {
@@ -76,5 +81,6 @@ mod tests {
         assert_eq!((from(&first), to(&first)), (usize::MAX, usize::MAX));
         let second = pairs(&[(20, 5), (22, 10)]);
         assert_eq!((from(&second), to(&second)), (0, 0));
+        assert_eq!((from_measured(&first), from_measured(&second)), (usize::MAX, 64));
     }
 }

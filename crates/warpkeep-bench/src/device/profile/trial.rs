@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpkeep::HostGetStrategy;
+use warpkeep::{Durability, HostGetStrategy};
 use warpkeep_core::Op;
 use warpkeep_gphash::gpu::DeviceProfile;
 
@@ -109,6 +109,10 @@ impl Trials<'_> {
         report: &mut Report,
     ) -> Result<Vec<Duration>, BenchError> {
         let case = format!("{field}, batches of {batch}");
+        if work == Work::HostUpdate {
+            // A checkpoint: the log must not fill the disk.
+            self.library.use_durability(Durability::Process)?;
+        }
         let mut micros = vec![Vec::new(); settings.len()];
         for round in 0..self.options.rounds {
             for (setting, micros) in settings.iter().zip(&mut micros) {

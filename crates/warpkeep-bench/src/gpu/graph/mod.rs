@@ -55,9 +55,10 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(note_of(&device));
     report.notes.push(
         "graphs are undirected: an edge that is inserted or deleted is two entries; batches of edges, their answers and exported rows lie in device memory; vertices to delete, and questions and answers of \
-         edges exist, degrees and samples, are in host memory, so these times contain the link, unless the case says device memory or neighbours; those calls are timed when their memory is there, by \
-         chosen neighbours or edges, and their samples are checked in the first round; the graph stays as it is: deleted edges are inserted again; the limit of a changed edge is two random \
-         reads of 64 bytes, of an export a copy of the targets, in as much device memory; the rate of triangles is in edges of the graph; the CPU takes part up to 2^20 edges; every answer was checked"
+         edges exist, degrees and samples, are in host memory, so these times contain the link, unless the case says device memory or neighbours; those calls are timed after one with as many other edges or \
+         vertices, which takes memory, by chosen neighbours or edges, and their samples are checked in the first round; questions are about other edges and vertices in each case, as far as the graph has them; \
+         the graph stays as it is: deleted edges are inserted again; the limit of a changed edge is two random reads of 64 bytes, of an export a copy of the targets, in as much device memory; the rate of \
+         triangles is in edges of the graph; the CPU takes part up to 2^20 edges; every other answer was checked in every round"
             .to_owned(),
     );
     let clock = Clock::new(&device)?;
@@ -193,20 +194,16 @@ impl Bench<'_> {
         }
         let inserted = contestant.insert(edges)?;
 
-        // Half of them are edges; of the others hardly any.
         self.progress.check()?;
         let vertices = reference.vertices();
-        let mut any = || dice.below(vertices as u64) as u32;
-        let asked: Vec<(u32, u32)> = (0..batch)
-            .map(|at| if at % 2 == 0 { (edges[at].1, edges[at].0) } else { (any(), any()) })
-            .collect();
+        let asked = any_edges(reference, batch, &mut dice);
         let (existed, answers) = timed(|| graph.edges_exist(&asked))?;
         if answers.iter().copied().ne(asked.iter().map(|&(source, target)| reference.has(source, target))) {
             return contestant.wrong("edges that are there were not found, or others were");
         }
 
-        let mut seeds = shuffled(vertices, &mut dice);
-        seeds.truncate(batch);
+        let mut windows = Windows::new(shuffled(vertices, &mut dice), batch);
+        let seeds = windows.take();
         let (counted, degrees) = timed(|| graph.degrees(&seeds))?;
         if degrees
             .iter()
@@ -220,8 +217,9 @@ impl Bench<'_> {
         let mut sampled = [0.0; 2];
         for (is_replaced, options) in [(false, chosen.clone()), (true, chosen.with_replacement())] {
             self.progress.check()?;
+            let seeds = windows.take();
             let (seconds, sample) = timed(|| graph.sample(&seeds, &options))?;
-            if let Some(wrong) = reference.wrong_in(&seeds, FANOUT as usize, is_replaced, &sample) {
+            if let Some(wrong) = reference.wrong_in(&seeds, &[FANOUT], is_replaced, &sample) {
                 return contestant.wrong(wrong);
             }
             sampled[usize::from(is_replaced)] = seconds;
@@ -231,14 +229,15 @@ impl Bench<'_> {
             self.progress.check()?;
             let looks = round == 0;
             let resident = Resident { contestant, device, clock, reference, looks };
-            let figures = resident.measure(&asked, batch, &seeds, &mut dice)?;
+            let figures = resident.measure(batch, &mut windows, &mut dice)?;
             for ((case, ..), (count, seconds)) in resident::CASES.into_iter().zip(figures) {
                 add(report, &self.case(case, batch), contestant.name, round, count, seconds);
             }
         }
 
         self.progress.check()?;
-        let gone = &seeds[..seeds.len().min(vertices / 2)];
+        let gone = windows.take();
+        let gone = &gone[..gone.len().min(vertices / 2)];
         let lost = reference.edges_of(gone);
         let (removed, count) = timed(|| graph.delete_vertices(gone))?;
         if count != lost.len() as u64 || graph.edge_count() != (order.len() - lost.len()) as u64 {
@@ -269,7 +268,75 @@ impl Bench<'_> {
     }
 }
 
+/// Edges to ask for: half of them are there, in the other direction; of the others hardly any are.
+fn any_edges(reference: &Reference, count: usize, dice: &mut Dice) -> Vec<(u32, u32)> {
+    let (edges, vertices) = (&reference.edges, reference.vertices() as u64);
+    let edge = |at| {
+        if at % 2 == 0 {
+            let (one, two) = edges[dice.below(edges.len() as u64) as usize];
+            (two, one)
+        } else {
+            (dice.below(vertices) as u32, dice.below(vertices) as u32)
+        }
+    };
+    (0..count).map(edge).collect()
+}
+
+/// Different vertices for each case: a question that was just asked would be answered from caches.
+struct Windows {
+    order: Vec<u32>,
+    size: usize,
+    next: usize,
+}
+
+impl Windows {
+    /// Of all vertices in a random order, this many each time, or all of them.
+    fn new(order: Vec<u32>, size: usize) -> Windows {
+        let size = size.min(order.len());
+        Windows { order, size, next: 0 }
+    }
+
+    /// Different vertices, none of which were taken before as long as there are such.
+    fn take(&mut self) -> Vec<u32> {
+        self.take_some(self.size)
+    }
+
+    /// An eighth more of them, so that what they need is enough for the others.
+    fn take_more(&mut self) -> Vec<u32> {
+        self.take_some((self.size + self.size.div_ceil(8)).min(self.order.len()))
+    }
+
+    fn take_some(&mut self, count: usize) -> Vec<u32> {
+        let from = self.next;
+        self.next = (from + count) % self.order.len().max(1);
+        self.order.iter().cycle().skip(from).take(count).copied().collect()
+    }
+}
+
 fn add(report: &mut Report, case: &str, variant: &str, round: u32, count: usize, seconds: f64) {
     report.add(case, variant, round, RATE, Unit::PerSecond, count as f64 / seconds);
     report.add(case, variant, round, "time", Unit::Micros, 1e6 * seconds);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_ask_for_other_vertices_until_there_are_no_more() {
+        let mut windows = Windows::new(vec![4, 2, 0, 1, 3], 2);
+        assert_eq!([windows.take(), windows.take(), windows.take()], [[4, 2], [0, 1], [3, 4]]);
+        assert_eq!([windows.take_more(), windows.take_more()], [[2, 0, 1], [3, 4, 2]]);
+        let mut all = Windows::new(vec![1, 0], 7);
+        assert_eq!([all.take(), all.take_more()], [[1, 0], [1, 0]]);
+    }
+
+    #[test]
+    fn half_of_the_edges_asked_for_are_there() {
+        let reference = Reference::new(Shape::Road.edges(2000, 3));
+        let asked = any_edges(&reference, 400, &mut Dice::new(1, 2));
+        let there = asked.iter().filter(|edge| reference.has(edge.0, edge.1)).count();
+        assert!((200..220).contains(&there), "{there}");
+        assert_ne!(asked, any_edges(&reference, 400, &mut Dice::new(1, 3)));
+    }
 }

@@ -88,31 +88,49 @@ impl Reference {
         count
     }
 
-    /// What is wrong with a sample of one hop from different seeds, if anything is.
+    /// What is wrong with a sample from different seeds, if anything is: of each vertex that a hop asks for as many edges as there are, up to the fan-out of the hop.
     pub(crate) fn wrong_in(
         &self,
         seeds: &[u32],
-        fanout: usize,
+        fanouts: &[u32],
         is_replaced: bool,
         sample: &GraphSample,
     ) -> Option<String> {
-        let mut chosen: Vec<Vec<u32>> = vec![Vec::new(); seeds.len()];
-        if sample.seeds.iter().map(|&at| sample.vertices[at as usize]).ne(seeds.iter().copied()) {
-            return Some("the seeds of a sample are not those that were given".to_owned());
+        if let Some(wrong) = wrong_shape(seeds, fanouts.len(), sample) {
+            return Some(wrong);
         }
-        if sample.rows.len() != sample.cols.len() {
-            return Some("a sample has edges without a source or a target".to_owned());
-        }
-        for (&row, &col) in sample.rows.iter().zip(&sample.cols) {
-            match chosen.get_mut(row as usize) {
-                Some(targets) => targets.push(sample.vertices[col as usize]),
-                None => return Some(format!("an edge of a sample leaves vertex {row}, which is no seed")),
+        // Seeds are found without an edge.
+        let mut is_found: Vec<bool> = (0..sample.vertices.len()).map(|number| number < seeds.len()).collect();
+        let (mut first, mut edge) = (0, 0);
+        for (hop, &fanout) in fanouts.iter().enumerate() {
+            let (asked, edges) = (sample.vertices_per_hop[hop] as usize, sample.edges_per_hop[hop] as usize);
+            let mut chosen: Vec<Vec<u32>> = vec![Vec::new(); asked];
+            for at in edge..edge + edges {
+                let (row, col) = (sample.rows[at] as usize, sample.cols[at] as usize);
+                let targets = row.checked_sub(first).and_then(|number| chosen.get_mut(number));
+                match (targets, sample.vertices.get(col)) {
+                    (Some(targets), Some(&target)) => targets.push(target),
+                    _ => {
+                        return Some(format!(
+                            "hop {hop} of a sample has an edge from vertex number {row} to number {col}: it asks for numbers {first} to {}, and there are {}",
+                            first + asked,
+                            sample.vertices.len()
+                        ));
+                    }
+                }
+                is_found[col] = true;
             }
+            let sources = &sample.vertices[first..first + asked];
+            let wrong = |(&source, targets): (&u32, &Vec<u32>)| {
+                self.wrong_choice(source, fanout as usize, is_replaced, targets)
+            };
+            if let Some(wrong) = sources.iter().zip(&chosen).find_map(wrong) {
+                return Some(wrong);
+            }
+            (first, edge) = (first + asked, edge + edges);
         }
-        seeds
-            .iter()
-            .zip(&chosen)
-            .find_map(|(&seed, targets)| self.wrong_choice(seed, fanout, is_replaced, targets))
+        let lost = is_found.iter().position(|&is_found| !is_found)?;
+        Some(format!("a sample has vertex {}, to which none of its edges leads", sample.vertices[lost]))
     }
 
     /// What is wrong with the neighbours that were chosen of a vertex, if anything is.
@@ -139,17 +157,30 @@ impl Reference {
         }
         None
     }
+}
 
-    /// What is wrong with the edges of a sample of any hops, if anything is.
-    pub(super) fn wrong_edge_in(&self, sample: &GraphSample) -> Option<String> {
-        let vertex = |number: &u32| sample.vertices.get(*number as usize).copied();
-        sample.rows.iter().zip(&sample.cols).find_map(|(row, col)| match (vertex(row), vertex(col)) {
-            (Some(source), Some(target)) if self.has(source, target) => None,
-            (source, target) => {
-                Some(format!("a sample has an edge from {source:?} to {target:?}, which is not there"))
-            }
-        })
+/// What is wrong with the seeds and the counts of a sample, if anything is.
+fn wrong_shape(seeds: &[u32], hops: usize, sample: &GraphSample) -> Option<String> {
+    let vertex = |number: &u32| sample.vertices.get(*number as usize).copied();
+    if sample.seeds.iter().map(vertex).ne(seeds.iter().copied().map(Some)) {
+        return Some("the seeds of a sample are not those that were given".to_owned());
     }
+    let (per_hop, edges) = (&sample.vertices_per_hop, &sample.edges_per_hop);
+    let sums = (per_hop.iter().sum::<u64>() as usize, edges.iter().sum::<u64>() as usize);
+    let counts_are_right = (per_hop.len(), edges.len()) == (hops + 1, hops)
+        && sums == (sample.vertices.len(), sample.rows.len())
+        && sample.rows.len() == sample.cols.len()
+        && per_hop[0] as usize == seeds.len();
+    if !counts_are_right {
+        return Some(format!(
+            "a sample has {} vertices, {} sources and {} targets, and counts {per_hop:?} vertices and {edges:?} edges by hop",
+            sample.vertices.len(),
+            sample.rows.len(),
+            sample.cols.len()
+        ));
+    }
+    let different = sample.vertices.iter().collect::<HashSet<_>>().len();
+    (different != sample.vertices.len()).then(|| "a sample has a vertex twice".to_owned())
 }
 
 #[cfg(test)]
@@ -170,24 +201,49 @@ mod tests {
         assert_eq!(graph.triangles(), 2);
     }
 
+    /// A sample from vertex 1, or what the change makes of it: both neighbours of 1, and then one of each of them.
+    fn sampled(change: impl FnOnce(&mut GraphSample)) -> Option<String> {
+        let mut sample = GraphSample::default();
+        (sample.vertices, sample.seeds) = (vec![1, 0, 2, 3], vec![0]);
+        (sample.rows, sample.cols) = (vec![0, 0, 1, 2], vec![1, 2, 3, 0]);
+        (sample.vertices_per_hop, sample.edges_per_hop) = (vec![1, 2, 1], vec![2, 2]);
+        change(&mut sample);
+        small().wrong_in(&[1], &[5, 1], false, &sample)
+    }
+
     #[test]
     fn wrong_samples_are_found() {
-        let graph = small();
-        let sample = |vertices: &[u32], rows: &[u32], cols: &[u32]| {
-            let mut sample = GraphSample::default();
-            (sample.vertices, sample.seeds) = (vertices.to_vec(), vec![0]);
-            (sample.rows, sample.cols) = (rows.to_vec(), cols.to_vec());
-            sample
+        assert_eq!(sampled(|_| ()), None);
+        let wrong = |what: &str, change: fn(&mut GraphSample)| {
+            let told = sampled(change).unwrap_or_else(|| panic!("not found: {what}"));
+            assert!(told.contains(what), "{told}");
         };
-        let right = sample(&[1, 0, 2], &[0, 0], &[1, 2]);
-        assert_eq!(graph.wrong_in(&[1], 5, false, &right), None);
-        let wrong = |seed, fanout, sample: &GraphSample| graph.wrong_in(&[seed], fanout, false, sample);
-        assert!(wrong(2, 5, &right).expect("another seed").contains("seeds"));
-        assert!(wrong(1, 1, &right).expect("too many").contains("2 edges"));
-        assert!(wrong(1, 2, &sample(&[1, 0, 3], &[0, 0], &[1, 2])).expect("no edge").contains("1 3"));
-        assert!(wrong(1, 2, &sample(&[1, 0], &[0, 0], &[1, 1])).expect("an edge twice").contains("twice"));
-        assert_eq!(graph.wrong_edge_in(&right), None);
-        assert!(graph.wrong_edge_in(&sample(&[1, 0, 3], &[0, 0], &[1, 2])).expect("no edge").contains('3'));
-        assert!(graph.wrong_edge_in(&sample(&[1, 0], &[0], &[2])).expect("no vertex").contains("None"));
+        wrong("seeds", |sample| sample.seeds[0] = 1);
+        wrong("seeds", |sample| sample.seeds[0] = 9);
+        wrong("by hop", |sample| sample.cols.push(0));
+        wrong("by hop", |sample| sample.edges_per_hop[1] = 1);
+        wrong("vertex twice", |sample| sample.vertices[3] = 1);
+        // The edges of a seed that was asked for five: there are two.
+        wrong("1 edges", |sample| {
+            (sample.rows, sample.cols) = (vec![0, 1, 2], vec![1, 3, 0]);
+            sample.edges_per_hop = vec![1, 2];
+        });
+        // A vertex of the second hop without an edge, and one with two.
+        wrong("vertex 2 has 0 edges", |sample| {
+            (sample.rows, sample.cols) = (vec![0, 0, 1], vec![1, 2, 3]);
+            sample.edges_per_hop = vec![2, 1];
+        });
+        wrong("vertex 0 has 2 edges", |sample| (sample.rows[3], sample.cols[3]) = (1, 2));
+        wrong("number 3 to number 0", |sample| sample.rows[3] = 3);
+        wrong("to number 9", |sample| sample.cols[3] = 9);
+        wrong("edge 0 5", |sample| sample.vertices[3] = 5);
+        wrong("none of its edges leads", |sample| sample.cols[2] = 0);
+        // In one hop.
+        let mut one = GraphSample { vertices: vec![1, 0], seeds: vec![0], ..GraphSample::default() };
+        (one.rows, one.cols) = (vec![0, 0], vec![1, 1]);
+        (one.vertices_per_hop, one.edges_per_hop) = (vec![1, 1], vec![2]);
+        let told = |is_replaced| small().wrong_in(&[1], &[2], is_replaced, &one);
+        assert!(told(false).expect("an edge twice").contains("twice"));
+        assert_eq!(told(true), None);
     }
 }

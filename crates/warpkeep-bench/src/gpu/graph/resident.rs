@@ -1,11 +1,11 @@
 //! Questions and samples whose seeds and answers lie in device memory.
 
 use warpkeep_containers::{DeviceNeighbours, DeviceSample, DeviceSeeds, Graph, SampleOptions};
-use warpkeep_device::{Device, Stream};
+use warpkeep_device::{Buffer, Device, Stream};
 
-use super::FANOUT;
 use super::contestant::Contestant;
 use super::reference::Reference;
+use super::{FANOUT, Windows, any_edges};
 use crate::BenchError;
 use crate::gpu::Clock;
 use crate::workload::Dice;
@@ -38,45 +38,65 @@ pub(super) struct Resident<'r> {
 }
 
 impl Resident<'_> {
-    /// The figures of all cases: of these edges, of this number of any vertices, and of these different vertices.
+    /// The figures of all cases: of this number of edges, of any vertices, and of different vertices.
     pub(super) fn measure(
         &self,
-        edges: &[(u32, u32)],
         batch: usize,
-        seeds: &[u32],
+        windows: &mut Windows,
         dice: &mut Dice,
     ) -> Result<[Figure; CASES.len()], BenchError> {
-        let any: Vec<u32> = (0..batch).map(|_| dice.below(self.reference.vertices() as u64) as u32).collect();
         let one = SampleOptions::new(&[FANOUT]).seed(dice.below(1 << 32));
         let again = one.clone().with_replacement();
-        let two = SampleOptions::new(&[FANOUT, FANOUT]);
+        let two = [FANOUT, FANOUT];
+        let edges = [(); 2].map(|()| any_edges(self.reference, batch, dice));
+        let vertices = self.reference.vertices() as u64;
+        let mut any =
+            || [(); 2].map(|()| (0..batch).map(|_| dice.below(vertices) as u32).collect::<Vec<u32>>());
+        let mut seeds = || [windows.take_more(), windows.take()];
         Ok([
-            self.edges_exist(edges)?,
-            self.degrees(&any)?,
-            self.neighbours(&any, false, &one)?,
-            self.neighbours(&any, true, &again)?,
-            self.sample(seeds, &one, Some(false))?,
-            self.sample(seeds, &again, Some(true))?,
-            self.sample(seeds, &two, None)?,
+            self.edges_exist(&edges)?,
+            self.degrees(&any())?,
+            self.neighbours(&any(), false, &one)?,
+            self.neighbours(&any(), true, &again)?,
+            self.sample(&seeds(), &one, &[FANOUT], false)?,
+            self.sample(&seeds(), &again, &[FANOUT], true)?,
+            self.sample(&seeds(), &SampleOptions::new(&two), &two, false)?,
         ])
     }
 
-    /// The seconds of a call whose memory is there: the first call makes it.
-    fn second<E>(&self, mut call: impl FnMut(&Graph, &Stream) -> Result<(), E>) -> Result<f64, BenchError>
+    /// The seconds of a call with the second input. The call with the first, which has as many other elements or a few more, takes memory: the caches do not have what the second asks for.
+    fn second<T, E>(
+        &self,
+        inputs: &[T; 2],
+        mut call: impl FnMut(&Graph, &T, &Stream) -> Result<(), E>,
+    ) -> Result<f64, BenchError>
     where
         BenchError: From<E>,
     {
-        call(&self.contestant.graph, self.clock.stream())?;
-        self.clock.time(|stream| call(&self.contestant.graph, stream))
+        let [first, second] = inputs;
+        call(&self.contestant.graph, first, self.clock.stream())?;
+        self.clock.time(|stream| call(&self.contestant.graph, second, stream))
     }
 
-    fn edges_exist(&self, asked: &[(u32, u32)]) -> Result<Figure, BenchError> {
-        let count = asked.len();
-        let sources = self.device.upload(&asked.iter().map(|edge| edge.0).collect::<Vec<u32>>())?;
-        let targets = self.device.upload(&asked.iter().map(|edge| edge.1).collect::<Vec<u32>>())?;
+    /// Columns of two batches in device memory.
+    fn columns<T, U: bytemuck::NoUninit>(
+        &self,
+        batches: &[Vec<T>; 2],
+        of: impl Fn(&T) -> U,
+    ) -> Result<[Buffer; 2], BenchError> {
+        let column = |batch: &[T]| self.device.upload(&batch.iter().map(&of).collect::<Vec<U>>());
+        Ok([column(&batches[0])?, column(&batches[1])?])
+    }
+
+    fn edges_exist(&self, batches: &[Vec<(u32, u32)>; 2]) -> Result<Figure, BenchError> {
+        let (asked, count) = (&batches[1], batches[1].len());
+        let [first, second] = self.columns(batches, |edge| edge.0)?;
+        let [first_targets, second_targets] = self.columns(batches, |edge| edge.1)?;
+        let columns = [(first, first_targets), (second, second_targets)];
         let mut found = self.device.allocate(count)?;
-        let seconds =
-            self.second(|graph, stream| graph.edges_exist_on(&sources, &targets, count, &mut found, stream))?;
+        let seconds = self.second(&columns, |graph, (sources, targets), stream| {
+            graph.edges_exist_on(sources, targets, count, &mut found, stream)
+        })?;
         let right = asked.iter().map(|&(source, target)| u8::from(self.reference.has(source, target)));
         match found.to_vec::<u8>()?.into_iter().eq(right) {
             true => Ok((count, seconds)),
@@ -84,12 +104,13 @@ impl Resident<'_> {
         }
     }
 
-    fn degrees(&self, asked: &[u32]) -> Result<Figure, BenchError> {
-        let count = asked.len();
-        let vertices = self.device.upload(asked)?;
+    fn degrees(&self, batches: &[Vec<u32>; 2]) -> Result<Figure, BenchError> {
+        let (asked, count) = (&batches[1], batches[1].len());
+        let columns = self.columns(batches, |vertex| *vertex)?;
         let mut degrees = self.device.allocate(4 * count)?;
-        let seconds =
-            self.second(|graph, stream| graph.degrees_on(&vertices, count, &mut degrees, stream))?;
+        let seconds = self.second(&columns, |graph, vertices, stream| {
+            graph.degrees_on(vertices, count, &mut degrees, stream)
+        })?;
         let right = asked.iter().map(|&vertex| self.reference.list(vertex).len() as u32);
         match degrees.to_vec::<u32>()?.into_iter().eq(right) {
             true => Ok((count, seconds)),
@@ -100,16 +121,16 @@ impl Resident<'_> {
     /// In neighbours that were chosen.
     fn neighbours(
         &self,
-        seeds: &[u32],
+        batches: &[Vec<u32>; 2],
         is_replaced: bool,
         options: &SampleOptions,
     ) -> Result<Figure, BenchError> {
-        let (count, fanout) = (seeds.len(), FANOUT as usize);
-        let vertices = self.device.upload(seeds)?;
+        let (seeds, count, fanout) = (&batches[1], batches[1].len(), FANOUT as usize);
+        let columns = self.columns(batches, |vertex| *vertex)?;
         let (mut targets, mut counts) =
             (self.device.allocate(4 * count * fanout)?, self.device.allocate(4 * count)?);
-        let given = DeviceSeeds { vertices: &vertices, times: None, count };
-        let seconds = self.second(|graph, stream| {
+        let seconds = self.second(&columns, |graph, vertices, stream| {
+            let given = DeviceSeeds { vertices, times: None, count };
             let (targets, counts) = (&mut targets, Some(&mut counts));
             let neighbours = DeviceNeighbours { targets, counts, ids: None, times: None };
             graph.sample_neighbours_on(given, options, neighbours, stream)
@@ -127,24 +148,24 @@ impl Resident<'_> {
         Ok((counts.iter().map(|&count| count as usize).sum(), seconds))
     }
 
-    /// In edges of the sample. Those of one hop say whether edges are chosen again.
+    /// In edges of the sample, by options with these fan-outs.
     fn sample(
         &self,
-        seeds: &[u32],
+        batches: &[Vec<u32>; 2],
         options: &SampleOptions,
-        one_hop: Option<bool>,
+        fanouts: &[u32],
+        is_replaced: bool,
     ) -> Result<Figure, BenchError> {
-        let vertices = self.device.upload(seeds)?;
+        let [first, second] = self.columns(batches, |vertex| *vertex)?;
+        let columns = [(first, batches[0].len()), (second, batches[1].len())];
         let mut sample = DeviceSample::new(self.device)?;
-        let given = DeviceSeeds { vertices: &vertices, times: None, count: seeds.len() };
-        let seconds = self.second(|graph, stream| graph.sample_on(given, options, &mut sample, stream))?;
+        let seconds = self.second(&columns, |graph, (vertices, count), stream| {
+            let given = DeviceSeeds { vertices, times: None, count: *count };
+            graph.sample_on(given, options, &mut sample, stream)
+        })?;
         if self.looks {
             let found = sample.to_host(self.clock.stream())?;
-            let wrong = match one_hop {
-                Some(is_replaced) => self.reference.wrong_in(seeds, FANOUT as usize, is_replaced, &found),
-                None => self.reference.wrong_edge_in(&found),
-            };
-            if let Some(wrong) = wrong {
+            if let Some(wrong) = self.reference.wrong_in(&batches[1], fanouts, is_replaced, &found) {
                 return self.contestant.wrong(wrong);
             }
         }

@@ -27,6 +27,8 @@ const MOST_OPERATIONS: u64 = 1 << 22;
 const MOST_BATCHES: u64 = 8;
 /// Pairs that a leaf has about, for the memory in which the limit is measured.
 const PAIRS_A_LEAF: u64 = 10;
+/// Batches of other keys that are measured for each number of a batch.
+const TURNS: u64 = 11;
 
 /// What is measured with batches of every size, in this order.
 const CASES: [&str; 14] = [
@@ -67,7 +69,8 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(
         "operations and answers of the device lie in its memory, except those of a build of host memory, which has the link in its time; the time of a batch that changes \
          the map contains its sort; the map stays at its size: what is inserted is erased again; the limit of an operation is one leaf read at random: one line of 128 bytes for pairs of 4/4, \
-         two for 8/8, in as much device memory, and sorted finds that share leaves can exceed it; the CPU takes part up to 2^20 pairs, and copies its map at the first insert after a snapshot; every answer was checked"
+         two for 8/8, in as much device memory, and sorted finds that share leaves can exceed it; each case has other keys, as far as the map has them, but what is erased was inserted just before, and a kernel finds \
+         keys beside those that it inserted: their leaves can be in the caches of the device; the CPU takes part up to 2^20 pairs, and copies its map at the first insert after a snapshot; every answer was checked"
             .to_owned(),
     );
     let clock = Clock::new(&device)?;
@@ -233,14 +236,12 @@ impl Bench<'_> {
         report: &mut Report,
     ) -> Result<(), BenchError> {
         let size = len as u64;
-        let parts = of.count / size;
-        let count = (MOST_OPERATIONS / size).clamp(1, MOST_BATCHES).min(parts);
+        let count = (MOST_OPERATIONS / size).clamp(1, MOST_BATCHES).min(of.count / size);
         let mut seconds = [0.0; CASES.len()];
         for number in 0..count {
             // Other keys in every round.
-            let first = (u64::from(round) * count + number) % parts * size;
-            let ranks: Vec<u64> = (first..first + size).map(|number| of.shuffled(number)).collect();
-            for (sum, took) in seconds.iter_mut().zip(self.one_of_each(contestant, of, &ranks)?) {
+            let mut turns = Turns { size, next: (u64::from(round) * count + number) * TURNS };
+            for (sum, took) in seconds.iter_mut().zip(self.one_of_each(contestant, of, &mut turns)?) {
                 *sum += took;
             }
         }
@@ -260,26 +261,31 @@ impl Bench<'_> {
         &self,
         contestant: &Contestant<'_, K, V>,
         of: &Items<K, V>,
-        ranks: &[u64],
+        turns: &mut Turns,
     ) -> Result<[f64; CASES.len()], BenchError> {
         let run = |batch: &Batch<K, V>| {
             self.progress.check()?;
             contestant.run(batch)
         };
-        let mut in_order = ranks.to_vec();
-        in_order.sort_unstable();
-        let find = Batch::find(of, ranks, Operation::Find);
-        let find_sorted = Batch::find(of, &in_order, Operation::FindSorted);
-        let (insert, erase) = (Batch::insert(of, ranks), Batch::erase(of, ranks));
-        let finds = [run(&find)?, run(&find_sorted)?];
-        let around = [run(&Batch::range(of, ranks))?, run(&Batch::successor(of, ranks))?];
-        let changes = [run(&insert)?, run(&erase)?];
+        let find = |turns: &mut Turns| Batch::find(of, &turns.take(of), Operation::Find);
+        let find_sorted = |turns: &mut Turns| {
+            let mut ranks = turns.take(of);
+            ranks.sort_unstable();
+            Batch::find(of, &ranks, Operation::FindSorted)
+        };
+        let finds = [run(&find(turns))?, run(&find_sorted(turns))?];
+        let around = [run(&Batch::range(of, &turns.take(of)))?, run(&Batch::successor(of, &turns.take(of)))?];
+        let ranks = turns.take(of);
+        let changes = [run(&Batch::insert(of, &ranks))?, run(&Batch::erase(of, &ranks))?];
 
+        let ranks = turns.take(of);
         let snapshot = contestant.map.snapshot();
-        let first_insert = run(&insert)?;
-        let pinned =
-            [contestant.run_at(&find, Some(&snapshot))?, contestant.run_at(&find_sorted, Some(&snapshot))?];
-        let range_at = contestant.run_at(&Batch::range(of, ranks), Some(&snapshot))?;
+        let first_insert = run(&Batch::insert(of, &ranks))?;
+        let at = |batch: &Batch<K, V>| contestant.run_at(batch, Some(&snapshot));
+        let pinned = [at(&find(turns))?, at(&find_sorted(turns))?];
+        let range_at = at(&Batch::range(of, &turns.take(of)))?;
+        // Where pairs were inserted, the snapshot has none of them.
+        at(&Batch::range(of, &ranks))?;
         if snapshot.len() != of.count || contestant.map.len() != of.count + ranks.len() as u64 {
             return Err(BenchError::Wrong(format!(
                 "{}: after {} inserts the snapshot has {} pairs and the map {}",
@@ -290,21 +296,38 @@ impl Bench<'_> {
             )));
         }
         drop(snapshot);
-        run(&erase)?;
+        run(&Batch::erase(of, &ranks))?;
 
-        let (mixed, inserted) = Batch::mixed(of, ranks);
+        let (mixed, inserted) = Batch::mixed(of, &turns.take(of));
         let mix = run(&mixed)?;
         drop(mixed);
         run(&Batch::erase(of, &inserted))?;
         let mut by_kernel = [0.0; 3];
         if contestant.name == DEVICE {
             let kernels = ByKernel::new::<K>(self.device, self.clock)?;
-            let took = kernels.run(&contestant.map, &insert, &Batch::find_old_and_new(of, ranks))?;
+            let ranks = turns.take(of);
+            let insert = Batch::insert(of, &ranks);
+            let took = kernels.run(&contestant.map, &insert, &Batch::find_old_and_new(of, &ranks))?;
             by_kernel = [took.insert, took.whole, took.find];
-            run(&erase)?;
+            run(&Batch::erase(of, &ranks))?;
         }
         let ([a, b], [c, d], [e, f], [g, h], [i, j, k]) = (finds, around, changes, pinned, by_kernel);
         Ok([a, b, c, d, e, f, first_insert, g, h, mix, range_at, i, j, k])
+    }
+}
+
+/// Ranks for one case after the other: a case that asks for the keys of the one before is answered from caches.
+struct Turns {
+    size: u64,
+    next: u64,
+}
+
+impl Turns {
+    /// Different ranks in a random order, none of which were taken in the last turns if the map has so many.
+    fn take<K: OrderedWord, V: OrderedWord>(&mut self, of: &Items<K, V>) -> Vec<u64> {
+        let first = self.next * self.size;
+        self.next += 1;
+        (first..first + self.size).map(|number| of.shuffled(number % of.count)).collect()
     }
 }
 
@@ -327,4 +350,22 @@ fn charts(options: &Options, report: &Report) -> Vec<Chart> {
         charts.push(chart.with_scales(Scale::Logarithmic, Scale::Fitting));
     }
     charts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn cases_have_other_keys_until_there_are_no_more() {
+        let items = Items::<u32, u32>::new(3, 1000);
+        let mut turns = Turns { size: 90, next: 0 };
+        let first: HashSet<u64> = (0..TURNS).flat_map(|_| turns.take(&items)).collect();
+        assert_eq!(first.len() as u64, 90 * TURNS);
+        // A map that is hardly larger than a batch: each batch still has different keys.
+        let mut turns = Turns { size: 999, next: 5 };
+        assert_eq!(turns.take(&items).into_iter().collect::<HashSet<u64>>().len(), 999);
+    }
 }

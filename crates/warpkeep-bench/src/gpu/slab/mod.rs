@@ -52,9 +52,9 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
          a search is one slab read at random, and of a build one 64-bit compare-and-swap, in as much device memory; the CPU takes part up to 2^22 pairs of 32 bits; every answer was checked"
             .to_owned(),
     );
+    report.notes.extend(options.left_out());
     let clock = Clock::new(&device)?;
-    let utilisations = options.sorted_utilisations();
-    let tables = options.items.len() * options.pairs.len() * utilisations.len();
+    let tables: usize = options.tables().iter().map(|&(_, pairs)| options.attainable(pairs).len()).sum();
     let total = tables as u64 * u64::from(options.rounds);
     progress.begin(&format!("slab hashes on {}", options.device), Amount::Count(total));
     for (items, pairs) in options.tables() {
@@ -62,13 +62,13 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
         let accesses = [Access::RandomRead(64), Access::RandomRead(128), Access::RandomSwap];
         let bytes = 2 * u64::from(pairs.shape(64).pair_bytes) * items as u64;
         let limits = AccessLimits::measure(&device, bytes, &accesses, options.rounds, progress, &mut report)?;
-        for &utilisation in &utilisations {
+        for (utilisation, slab_bytes) in options.attainable(pairs) {
             let bench =
                 Bench { options, device: &device, clock: &clock, progress, pairs, items, utilisation };
-            bench.run(&mut report)?;
+            bench.run(&slab_bytes, &mut report)?;
             for operation in operations().into_iter().chain([BULK_BUILD.to_owned()]) {
                 let case = case_of(&operation, utilisation, items, pairs);
-                for &bytes in &options.slab_bytes {
+                for &bytes in &slab_bytes {
                     let read = Access::RandomRead(bytes);
                     let limit = match operation.as_str() {
                         BUILD | BULK_BUILD => (
@@ -125,11 +125,11 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    fn run(&self, report: &mut Report) -> Result<(), BenchError> {
+    fn run(&self, slab_bytes: &[u32], report: &mut Report) -> Result<(), BenchError> {
         let Options { seed, rounds, .. } = *self.options;
         let items = Items::new(seed);
         let mut contestants = Vec::new();
-        for &bytes in &self.options.slab_bytes {
+        for &bytes in slab_bytes {
             let shape = self.pairs.shape(bytes);
             let (buckets, pairs) = shape.fit(self.items, self.utilisation);
             // Mixed batches insert more.

@@ -114,7 +114,47 @@ impl Options {
         if self.slab_bytes.is_empty() || self.slab_bytes.iter().any(|bytes| !matches!(bytes, 64 | 128)) {
             return invalid("slabs have 64 or 128 bytes; give --slab-bytes 64,128");
         }
+        if self.pairs.iter().any(|&pairs| self.attainable(pairs).is_empty()) {
+            return invalid(format!(
+                "{}; give a lower --utilisation, or other --pairs or --slab-bytes",
+                self.left_out().join("; ")
+            ));
+        }
         Ok(())
+    }
+
+    /// The utilisations, the lowest first, and bytes of slabs of the tables that can be as full.
+    pub(super) fn attainable(&self, pairs: Pairs) -> Vec<(f64, Vec<u32>)> {
+        let slabs = |share: f64| -> Vec<u32> {
+            let fits = |bytes: &u32| share <= pairs.shape(*bytes).most_utilisation();
+            self.slab_bytes.iter().copied().filter(fits).collect()
+        };
+        let shares = self.sorted_utilisations().into_iter().map(|share| (share, slabs(share)));
+        shares.filter(|(_, slabs)| !slabs.is_empty()).collect()
+    }
+
+    /// What each layout cannot reach, for the report.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for &pairs in &self.pairs {
+            for &bytes in &self.slab_bytes {
+                let (shape, shares) = (pairs.shape(bytes), self.sorted_utilisations());
+                let above: Vec<String> = shares
+                    .iter()
+                    .filter(|&&share| share > shape.most_utilisation())
+                    .map(f64::to_string)
+                    .collect();
+                if !above.is_empty() {
+                    told.push(format!(
+                        "slabs of {bytes} bytes hold {} pairs of {pairs}, and need long chains for a utilisation above {:.2}; left out: {}",
+                        shape.pairs,
+                        shape.most_utilisation(),
+                        above.join(", ")
+                    ));
+                }
+            }
+        }
+        told
     }
 
     /// How many pairs tables have, and of which bytes.

@@ -1,5 +1,8 @@
 //! How full chains of slabs are.
 
+/// The share of the utilisation of full slabs up to which tables are made: chains have seven slabs on average there, and grow without bound above.
+const ATTAINABLE: f64 = 0.93;
+
 /// A layout of slabs: their bytes, the pairs of one, and the bytes of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -17,6 +20,11 @@ impl Shape {
     /// Ours: there is a pair less than there is room for.
     pub(crate) const fn of_pairs(slab_bytes: u32, pair_bytes: u32) -> Shape {
         Shape { slab_bytes, pairs: slab_bytes / pair_bytes - 1, pair_bytes }
+    }
+
+    /// The highest utilisation for which a table is made.
+    pub(crate) fn most_utilisation(self) -> f64 {
+        ATTAINABLE * f64::from(self.pairs * self.pair_bytes) / f64::from(self.slab_bytes)
     }
 
     /// The bytes of pairs in proportion to those of slabs, where the buckets have this many pairs on average, each in a random one.
@@ -81,5 +89,17 @@ mod tests {
         }
         let (buckets, pairs) = paper.fit(1 << 22, 0.6);
         assert!(buckets.is_power_of_two() && (1 << 21..1 << 23).contains(&pairs));
+    }
+
+    #[test]
+    fn attainable_utilisations_have_short_chains() {
+        for shape in [64, 128].into_iter().flat_map(|bytes| [Shape::of(bytes), Shape::of_pairs(bytes, 16)]) {
+            let most = shape.most_utilisation();
+            let pairs = shape.pairs_for(most);
+            assert!((shape.utilisation(pairs) - most).abs() < 0.01, "{shape:?}");
+            assert!(pairs < 8.0 * f64::from(shape.pairs), "{shape:?}: {pairs} pairs a bucket");
+        }
+        // Three pairs of 16 bytes fill three quarters of a slab of 64.
+        assert!((0.65..0.75).contains(&Shape::of_pairs(64, 16).most_utilisation()));
     }
 }

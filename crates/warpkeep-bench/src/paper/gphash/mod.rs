@@ -13,6 +13,7 @@ use std::time::Duration;
 use warpkeep_device::DeviceChoice;
 
 pub use self::figure::Figure;
+use crate::paper::each_once;
 use crate::report::Report;
 use crate::workload::Workload;
 use crate::{BenchError, Progress, compare};
@@ -138,7 +139,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
             .push("sim is a simulator: its figures show that everything runs, and nothing else".to_owned());
     }
     let figures = match (options.figures.is_empty(), has_device) {
-        (false, _) => options.figures.clone(),
+        (false, _) => each_once(&options.figures),
         (true, true) => Figure::on_device().collect(),
         (true, false) => Figure::on_cpu().collect(),
     };

@@ -1,10 +1,13 @@
 //! What the tables share: graphs of a shape, contestants, and rows of the report.
 
-use warpkeep_containers::{EdgeOpKind, EdgeStatus};
+use std::cell::OnceCell;
+
+use warpkeep_containers::EdgeOpKind;
 use warpkeep_device::Device;
 
+use super::answers::{Answers, Lists};
 use super::contestant::{Contestant, Edges, Ours};
-use super::slab_graph::{LOAD, Plan, SlabGraph, count_of};
+use super::slab_graph::{LOAD, Plan, SlabGraph};
 use super::{Options, Part, published};
 use crate::gpu::graph::{Reference, Shape, shuffled};
 use crate::gpu::{Clock, RATE};
@@ -12,8 +15,6 @@ use crate::report::{Report, Unit};
 use crate::workload::Dice;
 use crate::{BenchError, Progress};
 
-/// Entries up to which all lists of all contestants are compared.
-const COMPARED: usize = 1 << 22;
 pub(super) const TIME: &str = "time";
 
 pub(super) struct Bench<'b> {
@@ -28,15 +29,22 @@ pub(super) struct Subject {
     pub(super) shape: Shape,
     pub(super) vertices: usize,
     pub(super) reference: Reference,
+    seed: u64,
+    entries: OnceCell<Vec<(u32, u32)>>,
 }
 
 impl Subject {
     pub(super) fn new(shape: Shape, vertices: usize, seed: u64) -> Subject {
         let vertices = shape.rounded(vertices);
-        let mut reference = Reference::new(shape.edges(vertices, seed));
+        Subject::of(shape, vertices, shape.edges(vertices, seed), seed)
+    }
+
+    /// Of edges that were generated in another way.
+    pub(super) fn of(shape: Shape, vertices: usize, edges: Vec<(u32, u32)>, seed: u64) -> Subject {
+        let mut reference = Reference::new(edges);
         // Vertices behind the last one with an edge are there, too.
         reference.offsets.resize(vertices + 1, reference.targets.len() as u64);
-        Subject { shape, vertices, reference }
+        Subject { shape, vertices, reference, seed, entries: OnceCell::new() }
     }
 
     pub(super) fn degrees(&self) -> Vec<usize> {
@@ -44,10 +52,19 @@ impl Subject {
     }
 
     /// All edges in both directions, in a random order.
-    pub(super) fn entries(&self, seed: u64) -> Vec<(u32, u32)> {
-        let edges = &self.reference.edges;
-        let both: Vec<(u32, u32)> = edges.iter().flat_map(|edge| [*edge, (edge.1, edge.0)]).collect();
-        shuffled(both.len(), &mut Dice::new(seed, 21)).into_iter().map(|at| both[at as usize]).collect()
+    pub(super) fn entries(&self) -> &[(u32, u32)] {
+        self.entries.get_or_init(|| {
+            let edges = &self.reference.edges;
+            let both: Vec<(u32, u32)> = edges.iter().flat_map(|edge| [*edge, (edge.1, edge.0)]).collect();
+            let order = shuffled(both.len(), &mut Dice::new(self.seed, 21));
+            order.into_iter().map(|at| both[at as usize]).collect()
+        })
+    }
+
+    /// The same in ascending order.
+    pub(super) fn sorted_entries(&self) -> impl Iterator<Item = (u32, u32)> {
+        let list = |vertex| self.reference.list(vertex).iter().map(move |&target| (vertex, target));
+        (0..self.vertices as u32).flat_map(list)
     }
 
     pub(super) fn case(&self, part: Part, what: &str) -> String {
@@ -80,41 +97,45 @@ impl<'b> Bench<'b> {
         Edges::new(self.device, pairs)
     }
 
-    /// The seconds of a batch of different edges, all of which have this answer.
+    /// The seconds of a batch; each answer is compared.
     pub(super) fn change(
         &self,
         contestant: &mut dyn Contestant,
         kind: EdgeOpKind,
         edges: &Edges,
-        expected: u64,
+        right: &Answers,
     ) -> Result<f64, BenchError> {
         self.progress.check()?;
         let (seconds, statuses) = contestant.apply(kind, edges)?;
-        let right = if kind == EdgeOpKind::Insert { EdgeStatus::Inserted } else { EdgeStatus::Deleted };
-        let found = count_of(&statuses, right);
-        if found != expected {
-            let name = contestant.name();
-            let count = edges.pairs.len();
-            return Err(BenchError::Wrong(format!(
-                "{name}: {found} operations of {count} were answered {right:?}, and not {expected}"
-            )));
+        match right.wrong_in(&edges.pairs, &statuses, contestant.keeps_order()) {
+            None => Ok(seconds),
+            Some(wrong) => Err(BenchError::Wrong(format!("{}: {wrong}", contestant.name()))),
         }
-        Ok(seconds)
     }
 
-    /// An error unless the contestant has these edges in its lists, of graphs that are not too large to compare.
-    pub(super) fn compare(
+    /// The seconds that inserting different edges takes, none of which is there.
+    pub(super) fn insert_new(
         &self,
-        contestant: &dyn Contestant,
-        right: &[(u32, u32)],
-    ) -> Result<(), BenchError> {
-        if right.len() <= COMPARED && contestant.edges()? != right {
-            return Err(BenchError::Wrong(format!(
-                "{}: lists have other edges than they should",
-                contestant.name()
-            )));
+        contestant: &mut dyn Contestant,
+        edges: &Edges,
+    ) -> Result<f64, BenchError> {
+        let right = Answers::changes(EdgeOpKind::Insert, edges.pairs.len());
+        self.change(contestant, EdgeOpKind::Insert, edges, &right)
+    }
+
+    /// An error unless the contestant has these lists.
+    pub(super) fn compare(&self, contestant: &dyn Contestant, right: &Lists) -> Result<(), BenchError> {
+        let (name, listed) = (contestant.name(), contestant.entry_count()?);
+        if listed != right.entries {
+            let right = right.entries;
+            return Err(BenchError::Wrong(format!("{name}: {listed} edges are in lists, and not {right}")));
         }
-        Ok(())
+        match &right.edges {
+            Some(edges) if contestant.edges()? != *edges => {
+                Err(BenchError::Wrong(format!("{name}: lists have other edges than they should")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a rate and a time.

@@ -31,6 +31,9 @@ impl Edges {
 pub(super) trait Contestant {
     fn name(&self) -> &'static str;
 
+    /// Whether operations of a batch on one edge act in its order.
+    fn keeps_order(&self) -> bool;
+
     /// The seconds that a batch takes, and an [`EdgeStatus`](warpkeep_containers::EdgeStatus) for each operation.
     fn apply(&mut self, kind: EdgeOpKind, edges: &Edges) -> Result<(f64, Vec<u8>), BenchError>;
 
@@ -87,17 +90,25 @@ impl<'d> Ours<'d> {
         }
     }
 
-    /// The seconds that an insertion takes which says by how many triangles it changes their number.
-    pub(super) fn insert_counting(&self, edges: &Edges) -> Result<(f64, TriangleChange), BenchError> {
+    /// The seconds that an insertion takes which says by how many triangles it changes their number, and the answers.
+    pub(super) fn insert_counting(
+        &self,
+        edges: &Edges,
+    ) -> Result<(f64, TriangleChange, Vec<u8>), BenchError> {
         let mut statuses = self.device.allocate_zeroed(edges.pairs.len())?;
         let (ops, stream) = (self.ops(EdgeOpKind::Insert, edges), self.clock.stream());
-        timed(|| self.graph.apply_counting_triangles_on(ops, &mut statuses, stream))
+        let (seconds, change) = timed(|| self.graph.apply_counting_triangles_on(ops, &mut statuses, stream))?;
+        Ok((seconds, change, statuses.to_vec()?))
     }
 }
 
 impl Contestant for Ours<'_> {
     fn name(&self) -> &'static str {
         OURS
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
     }
 
     fn apply(&mut self, kind: EdgeOpKind, edges: &Edges) -> Result<(f64, Vec<u8>), BenchError> {

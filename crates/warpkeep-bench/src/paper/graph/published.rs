@@ -10,6 +10,9 @@ const VERTEX_DELETION: [f64; 5] = [5.35, 9.23, 12.66, 19.21, 26.49];
 /// From 20 on.
 const INCREMENTAL: [f64; 3] = [841.31, 945.64, 993.82];
 
+/// Edges of a batch of table 5.9.
+pub(super) const DYNAMIC_BATCH: usize = 1 << 22;
+
 /// The published rate of a batch of this size, in edges or vertices a second.
 pub(super) fn rate(part: Part, batch: usize) -> Option<f64> {
     if !batch.is_power_of_two() {

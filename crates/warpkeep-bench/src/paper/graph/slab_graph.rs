@@ -1,7 +1,7 @@
 //! The paper's own graph: a slab hash for each vertex, by kernels of this crate.
 #![allow(unsafe_code, reason = "kernels are launched")]
 
-use warpkeep_containers::{EdgeOpKind, EdgeStatus, SlabAlloc, SlabAllocOptions};
+use warpkeep_containers::{EdgeOpKind, SlabAlloc, SlabAllocOptions};
 use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelSet as _, Stream, TypedKernel};
 
 use super::contestant::{Contestant, Edges};
@@ -134,20 +134,28 @@ impl<'d> SlabGraph<'d> {
         if self.has_weights { with } else { without }
     }
 
-    /// Launches a kernel and adds its sums up.
+    /// Memory for the sums of a kernel: before a clock runs.
+    fn sums(&self) -> Result<Buffer, BenchError> {
+        Ok(self.device.allocate_zeroed(8 * SUMS)?)
+    }
+
+    /// Launches a kernel after what is in the stream.
     ///
     /// # Safety
-    /// As [`TypedKernel::launch`], for columns that stay until it returns.
-    unsafe fn sum(
+    /// As [`TypedKernel::launch`].
+    unsafe fn launch(
         &self,
         kernel: &TypedKernel<SlabGraphParams>,
         threads: u64,
-        params: SlabGraphParams,
-    ) -> Result<u64, BenchError> {
-        let sums = self.device.allocate_zeroed(8 * SUMS)?;
-        let params = SlabGraphParams { sums: sums.ptr(), ..params };
-        // SAFETY: this function's contract; the sums stay until the stream is synchronised, by the read.
-        unsafe { kernel.launch(Grid::covering(threads, THREADS), &params, self.clock.stream())? };
+        params: &SlabGraphParams,
+    ) -> Result<(), BenchError> {
+        // SAFETY: this function's contract.
+        unsafe { kernel.launch(Grid::covering(threads, THREADS), params, self.clock.stream())? };
+        Ok(())
+    }
+
+    /// Waits for the stream and adds sums up.
+    fn total(&self, sums: &Buffer) -> Result<u64, BenchError> {
         let mut words = vec![0_u64; SUMS];
         sums.read_on(0, &mut words, self.clock.stream())?;
         Ok(words.iter().sum())
@@ -172,6 +180,10 @@ impl<'d> SlabGraph<'d> {
 impl Contestant for SlabGraph<'_> {
     fn name(&self) -> &'static str {
         PAPER
+    }
+
+    fn keeps_order(&self) -> bool {
+        false
     }
 
     fn apply(&mut self, kind: EdgeOpKind, edges: &Edges) -> Result<(f64, Vec<u8>), BenchError> {
@@ -200,46 +212,59 @@ impl Contestant for SlabGraph<'_> {
     }
 
     fn delete_vertices(&mut self, vertices: &[u32]) -> Result<(f64, u64), BenchError> {
-        let delete = || -> Result<u64, BenchError> {
-            let mut doomed = vec![0_u32; self.vertices.div_ceil(32) as usize];
-            vertices.iter().for_each(|vertex| doomed[*vertex as usize / 32] |= 1 << (vertex % 32));
-            let (doomed, listed) = (self.device.upload(&doomed)?, self.device.upload(vertices)?);
-            let count = vertices.len() as u64;
-            let params =
-                SlabGraphParams { sources: listed.ptr(), doomed: doomed.ptr(), count, ..self.params() };
-            let unlink = self.of(&self.kernels.unlink_map, &self.kernels.unlink_set);
-            let clear = self.of(&self.kernels.clear_map, &self.kernels.clear_set);
-            // SAFETY: the vertices are different ones of the graph, and the columns stay until both sums were read.
-            unsafe {
-                let entries = self.sum(unlink, WARP * count, params)?;
-                self.sum(clear, WARP * count, params)?;
-                Ok(entries / 2)
-            }
+        // The bits of neighbours that go, too: made before the clock runs, as all memory is.
+        let mut doomed = vec![0_u32; self.vertices.div_ceil(32) as usize];
+        vertices.iter().for_each(|vertex| doomed[*vertex as usize / 32] |= 1 << (vertex % 32));
+        let (doomed, sums) = (self.device.upload(&doomed)?, self.sums()?);
+        let (listed, count) =
+            (self.device.allocate_zeroed(4 * vertices.len().max(1))?, vertices.len() as u64);
+        let params = SlabGraphParams {
+            sources: listed.ptr(),
+            doomed: doomed.ptr(),
+            sums: sums.ptr(),
+            count,
+            ..self.params()
         };
-        timed(delete)
+        let unlink = self.of(&self.kernels.unlink_map, &self.kernels.unlink_set);
+        let clear = self.of(&self.kernels.clear_map, &self.kernels.clear_set);
+        timed(|| {
+            listed.write_on(0, vertices, self.clock.stream())?;
+            // SAFETY: the vertices are different ones of the graph, and the columns stay until the sums were read.
+            unsafe {
+                self.launch(unlink, WARP * count, &params)?;
+                self.launch(clear, WARP * count, &params)?;
+            }
+            Ok::<_, BenchError>(self.total(&sums)? / 2)
+        })
     }
 
     fn triangles(&mut self, edges: &Edges) -> Result<(f64, u64), BenchError> {
         self.check(&edges.pairs)?;
-        let count = edges.pairs.len() as u64;
+        let (count, sums) = (edges.pairs.len() as u64, self.sums()?);
         let params = SlabGraphParams {
             sources: edges.sources.ptr(),
             targets: edges.targets.ptr(),
+            sums: sums.ptr(),
             count,
             ..self.params()
         };
         let kernel = self.of(&self.kernels.triangles_map, &self.kernels.triangles_set);
-        // SAFETY: as in `apply`; the kernel only reads.
-        timed(|| unsafe { self.sum(kernel, WARP * count, params) })
+        timed(|| {
+            // SAFETY: as in `apply`; the kernel only reads.
+            unsafe { self.launch(kernel, WARP * count, &params)? };
+            self.total(&sums)
+        })
     }
 
     fn edges(&self) -> Result<Vec<(u32, u32)>, BenchError> {
         let degrees = self.entry_count()?;
         let edges = self.device.allocate(8 * degrees.max(1) as usize)?;
         let kernel = self.of(&self.kernels.collect_map, &self.kernels.collect_set);
-        let params = SlabGraphParams { edges: edges.ptr(), ..self.params() };
+        let sums = self.sums()?;
+        let params = SlabGraphParams { edges: edges.ptr(), sums: sums.ptr(), ..self.params() };
         // SAFETY: the degrees are exact, so there is room for all edges.
-        let found = unsafe { self.sum(kernel, WARP * self.vertices, params)? };
+        unsafe { self.launch(kernel, WARP * self.vertices, &params)? };
+        let found = self.total(&sums)?;
         if found != degrees {
             return Err(BenchError::Wrong(format!(
                 "the paper's graph has {found} edges, and counts {degrees}"
@@ -259,9 +284,4 @@ impl Contestant for SlabGraph<'_> {
         let slabs = self.base_slabs + self.pool.in_use()?;
         Ok(slabs * GRAPH_SLAB_BYTES as u64 + 12 * self.vertices)
     }
-}
-
-/// The number of answers of one kind.
-pub(super) fn count_of(statuses: &[u8], status: EdgeStatus) -> u64 {
-    statuses.iter().filter(|answer| **answer == status as u8).count() as u64
 }

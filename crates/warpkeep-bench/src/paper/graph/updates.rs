@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use warpkeep_containers::EdgeOpKind;
 
 use super::Part;
+use super::answers::{Answers, Lists};
 use super::bench::{Bench, Subject};
-use super::contestant::{Contestant, OURS};
+use super::contestant::{Contestant, OURS, Ours};
 use super::slab_graph::{LOAD, PAPER, Plan, SlabGraph};
 use crate::BenchError;
 use crate::gpu::RATE;
@@ -22,8 +23,9 @@ pub(super) fn edges(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let inserts = part == Part::Insertion;
-    let entries = subject.entries(bench.options.seed);
-    let all = bench.edges(entries.clone())?;
+    let kind = if inserts { EdgeOpKind::Insert } else { EdgeOpKind::Delete };
+    let entries = subject.entries();
+    let all = bench.edges(entries.to_vec())?;
     for &batch in &bench.options.batches {
         let case = subject.case(part, &format!("batches of {batch}"));
         for round in 0..bench.options.rounds {
@@ -33,25 +35,15 @@ pub(super) fn edges(
                 true => (0..batch).map(|_| (vertex(), vertex())).collect(),
                 false => (0..batch).map(|_| entries[dice.below(entries.len() as u64) as usize]).collect(),
             };
-            let mut right: HashSet<(u32, u32)> = entries.iter().copied().collect();
-            let before = right.len();
-            for pair in &pairs {
-                match inserts {
-                    true if pair.0 != pair.1 => drop(right.insert(*pair)),
-                    true => {}
-                    false => drop(right.remove(pair)),
-                }
-            }
-            let expected = before.abs_diff(right.len()) as u64;
-            let mut right: Vec<(u32, u32)> = right.into_iter().collect();
-            right.sort_unstable();
+            let answers =
+                Answers::of(kind, &pairs, false, |pair| !inserts || subject.reference.has(pair.0, pair.1));
+            let lists = lists_after(subject, kind, &pairs, &answers);
             let pairs = bench.edges(pairs)?;
             let (mut ours, mut paper) = bench.contestants(subject, true, false, batch)?;
             for contestant in [&mut ours as &mut dyn Contestant, &mut paper] {
-                bench.change(contestant, EdgeOpKind::Insert, &all, entries.len() as u64)?;
-                let kind = if inserts { EdgeOpKind::Insert } else { EdgeOpKind::Delete };
-                let seconds = bench.change(contestant, kind, &pairs, expected)?;
-                bench.compare(contestant, &right)?;
+                bench.insert_new(contestant, &all)?;
+                let seconds = bench.change(contestant, kind, &pairs, &answers)?;
+                bench.compare(contestant, &lists)?;
                 bench.add(report, &case, contestant.name(), round, batch, seconds);
             }
         }
@@ -59,6 +51,23 @@ pub(super) fn edges(
         report.compare(&case, RATE, OURS, PAPER, None);
     }
     Ok(())
+}
+
+/// The lists of a graph of both directions after a batch with these answers.
+fn lists_after(subject: &Subject, kind: EdgeOpKind, pairs: &[(u32, u32)], answers: &Answers) -> Lists {
+    let entries = subject.reference.targets.len();
+    let changed = || (0..pairs.len()).filter(move |&at| answers.is_change_at(at)).map(move |at| pairs[at]);
+    match kind {
+        EdgeOpKind::Insert => Lists::new(entries + answers.count(), || {
+            let mut right: Vec<(u32, u32)> = subject.sorted_entries().chain(changed()).collect();
+            right.sort_unstable();
+            right
+        }),
+        EdgeOpKind::Delete => Lists::new(entries - answers.count(), || {
+            let gone: HashSet<(u32, u32)> = changed().collect();
+            subject.sorted_entries().filter(|pair| !gone.contains(pair)).collect()
+        }),
+    }
 }
 
 /// Table 5.4: batches of different vertices of an undirected graph.
@@ -74,20 +83,20 @@ pub(super) fn vertices(bench: &Bench<'_>, subject: &Subject, report: &mut Report
             doomed.truncate(batch);
             let gone: HashSet<u32> = doomed.iter().copied().collect();
             let stays = |pair: &(u32, u32)| !gone.contains(&pair.0) && !gone.contains(&pair.1);
-            let left: Vec<(u32, u32)> = edges.iter().copied().filter(stays).collect();
-            let mut right: Vec<(u32, u32)> = left.iter().flat_map(|pair| [*pair, (pair.1, pair.0)]).collect();
-            right.sort_unstable();
+            let expected = edges.iter().filter(|pair| !stays(pair)).count();
+            let lists =
+                Lists::new(2 * (edges.len() - expected), || subject.sorted_entries().filter(stays).collect());
             let (mut ours, mut paper) = bench.contestants(subject, false, true, 0)?;
             for contestant in [&mut ours as &mut dyn Contestant, &mut paper] {
-                bench.change(contestant, EdgeOpKind::Insert, &all, edges.len() as u64)?;
+                bench.insert_new(contestant, &all)?;
                 let (seconds, removed) = contestant.delete_vertices(&doomed)?;
-                if removed != (edges.len() - left.len()) as u64 {
-                    let (name, expected) = (contestant.name(), edges.len() - left.len());
+                if removed != expected as u64 {
+                    let name = contestant.name();
                     return Err(BenchError::Wrong(format!(
                         "{name}: {removed} edges went, and not {expected}"
                     )));
                 }
-                bench.compare(contestant, &right)?;
+                bench.compare(contestant, &lists)?;
                 bench.add(report, &case, contestant.name(), round, batch, seconds);
             }
         }
@@ -125,16 +134,15 @@ fn build(
     let knows = part == Part::BulkBuild;
     let what = if knows { "all edges".to_owned() } else { format!("batches of {batch}") };
     let case = subject.case(part, &what);
-    let entries = subject.entries(bench.options.seed);
+    let entries = subject.entries();
     let parts: Vec<_> = entries
         .chunks(batch.min(entries.len()).max(1))
         .map(|part| bench.edges(part.to_vec()))
         .collect::<Result<_, _>>()?;
-    let mut right = entries.clone();
-    right.sort_unstable();
+    let lists = Lists::new(entries.len(), || subject.sorted_entries().collect());
     let degrees = if knows { subject.degrees() } else { vec![0; subject.vertices] };
     for round in 0..bench.options.rounds {
-        let (mut ours, _) = bench.contestants(subject, true, false, 0)?;
+        let mut ours = Ours::new(bench.device, bench.clock, true, false)?;
         let plan = Plan {
             has_weights: true,
             mirrored: false,
@@ -147,9 +155,9 @@ fn build(
         for contestant in [&mut ours as &mut dyn Contestant, &mut paper] {
             let mut seconds = 0.0;
             for part in &parts {
-                seconds += bench.change(contestant, EdgeOpKind::Insert, part, part.pairs.len() as u64)?;
+                seconds += bench.insert_new(contestant, part)?;
             }
-            bench.compare(contestant, &right)?;
+            bench.compare(contestant, &lists)?;
             bench.add(report, &case, contestant.name(), round, entries.len(), seconds);
             let each = contestant.bytes()? as f64 / entries.len().max(1) as f64;
             report.add(&case, contestant.name(), round, "memory an edge", Unit::Bytes, each);

@@ -11,6 +11,7 @@ use warpkeep_device::DeviceChoice;
 
 pub use self::figure::Figure;
 use self::figure::Part;
+use crate::paper::each_once;
 use crate::report::Report;
 use crate::{BenchError, Progress};
 
@@ -121,7 +122,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     }
     let figures = match options.figures.is_empty() {
         true => Figure::all().collect(),
-        false => options.figures.clone(),
+        false => each_once(&options.figures),
     };
     for figure in figures {
         match figure.part() {

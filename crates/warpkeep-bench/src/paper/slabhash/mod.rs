@@ -20,6 +20,7 @@ use self::bench::Bench;
 pub use self::figure::Figure;
 use crate::gpu::{Clock, check, invalid};
 use crate::limits::device::note_of;
+use crate::paper::each_once;
 use crate::report::Report;
 use crate::{BenchError, Progress};
 
@@ -87,7 +88,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     );
     let clock = Clock::new(&device)?;
     let bench = Bench { options, device: &device, clock: &clock, progress };
-    let figures = if options.figures.is_empty() { Figure::ALL.to_vec() } else { options.figures.clone() };
+    let figures = if options.figures.is_empty() { Figure::ALL.to_vec() } else { each_once(&options.figures) };
     for figure in figures {
         match figure {
             Figure::Allocation => allocation::run(&bench, &mut report)?,

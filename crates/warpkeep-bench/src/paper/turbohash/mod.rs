@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use self::figure::Figure;
+use crate::paper::each_once;
 use crate::report::Report;
 use crate::{BenchError, Progress};
 
@@ -91,7 +92,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
          figures carry no numbers"
             .to_owned(),
     );
-    let figures = if options.figures.is_empty() { Figure::ALL.to_vec() } else { options.figures.clone() };
+    let figures = if options.figures.is_empty() { Figure::ALL.to_vec() } else { each_once(&options.figures) };
     for figure in figures {
         match figure {
             Figure::Scope => scope::run(options, progress, &mut report)?,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
-use warpkeep_bench::BatchSizes;
 use warpkeep_bench::paper::{btree, gphash, slabhash, turbohash};
+use warpkeep_bench::{BatchSizes, one_number};
 
 use self::graph::Graph;
 use self::megakv::Megakv;
@@ -126,10 +126,10 @@ struct Slabhash {
     /// Only these figures: V, 4a, 4b, 5, 6, 7a, 7b; by default all.
     #[arg(long, value_delimiter = ',', value_name = "FIGURE,...")]
     figure: Vec<slabhash::Figure>,
-    /// Pairs of a table; by default 2^22, as in the paper. Figure 6 has half of them; section V and figure 7b have a million at the most.
-    #[arg(long, value_name = "N")]
-    items: Option<BatchSizes>,
-    /// Pairs of the tables of figure 5, one case each: numbers, 2^22, or 2^16..2^26:2 for every second power of two.
+    /// Pairs of a table; by default 2^22, as in the paper, and 512 on sim. Figure 6 has half of them; section V and figure 7b have a million at the most.
+    #[arg(long, value_name = "N", value_parser = one_number)]
+    items: Option<usize>,
+    /// Pairs of the tables of figure 5, one case each: numbers, 2^22, or 2^16..2^26:2 for every second power of two, which is the default; 256 and 512 on sim.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     sizes: Vec<BatchSizes>,
     /// How often everything is measured; by default three times.
@@ -157,13 +157,13 @@ struct Btree {
     /// Only these sections: 3.5.1.
     #[arg(long, value_delimiter = ',', value_name = "SECTION,...", value_parser = section)]
     section: Vec<btree::Part>,
-    /// Pairs at the end of table 3.3; by default 2^25.
-    #[arg(long, value_name = "N")]
-    items: Option<BatchSizes>,
-    /// Pairs of the trees of the figures and other tables, one case each; by default 2^20, 2^22 and 45000000.
+    /// Pairs at the end of table 3.3; by default 2^25, and 512 on sim.
+    #[arg(long, value_name = "N", value_parser = one_number)]
+    items: Option<usize>,
+    /// Pairs of the trees of the figures and other tables, one case each; by default 2^20, 2^22 and 45000000, and 300 on sim.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     sizes: Vec<BatchSizes>,
-    /// Operations of the batches of table 3.3 and figure 3.3, one case each; by default 2^16..2^22.
+    /// Operations of the batches of table 3.3 and figure 3.3, one case each; by default 2^16..2^22, and 64 and 128 on sim.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     batch: Vec<BatchSizes>,
     /// How often everything is measured; by default three times.
@@ -255,12 +255,11 @@ impl Gphash {
 impl Slabhash {
     fn run(&self) -> Result<(), Failure> {
         let usual = slabhash::Options::on(self.device);
-        let items = self.items.as_ref().and_then(|items| items.0.first().copied());
         let sizes = BatchSizes::all(&self.sizes);
         let options = slabhash::Options {
             device: self.device,
             figures: self.figure.clone(),
-            items: items.unwrap_or(usual.items),
+            items: self.items.unwrap_or(usual.items),
             sizes: if sizes.is_empty() { usual.sizes } else { sizes },
             rounds: self.rounds.unwrap_or(usual.rounds),
             seed: self.seed,
@@ -273,12 +272,11 @@ impl Slabhash {
 impl Btree {
     fn run(&self) -> Result<(), Failure> {
         let usual = btree::Options::on(self.device);
-        let items = self.items.as_ref().and_then(|items| items.0.first().copied());
         let (sizes, batches) = (BatchSizes::all(&self.sizes), BatchSizes::all(&self.batch));
         let options = btree::Options {
             device: self.device,
             parts: self.table.iter().chain(&self.figure).chain(&self.section).copied().collect(),
-            items: items.unwrap_or(usual.items),
+            items: self.items.unwrap_or(usual.items),
             sizes: if sizes.is_empty() { usual.sizes } else { sizes },
             batches: if batches.is_empty() { usual.batches } else { batches },
             rounds: self.rounds.unwrap_or(usual.rounds),

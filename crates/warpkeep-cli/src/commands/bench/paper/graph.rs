@@ -2,9 +2,9 @@
 
 use clap::Args;
 use warpkeep::DeviceChoice;
-use warpkeep_bench::BatchSizes;
 use warpkeep_bench::gpu::graph::Shape;
 use warpkeep_bench::paper::graph::{self, Part};
+use warpkeep_bench::{BatchSizes, one_number};
 
 use super::super::{Files, command_line};
 use crate::failure::Failure;
@@ -21,13 +21,13 @@ pub(super) struct Graph {
     /// Only these figures: 5.2, 5.3.
     #[arg(long, value_delimiter = ',', value_name = "N,...", value_parser = Part::figure)]
     figure: Vec<Part>,
-    /// How edges are generated, one case each: rmat, live-journal, orkut, road, geometric, delaunay; by default all but rmat. Figures have R-MAT graphs.
+    /// How edges are generated, one case each: rmat, live-journal, orkut, road, geometric, delaunay; by default all but rmat, and rmat and road on sim. Figures have R-MAT graphs.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     graphs: Vec<Shape>,
-    /// Vertices of a graph, those of social networks rounded up to a power of two; by default 2^20.
-    #[arg(long, value_name = "N")]
-    vertices: Option<BatchSizes>,
-    /// Edges or vertices of a batch, one case each: numbers, 2^22, or 2^16..2^22 for every power of two; by default those of the paper.
+    /// Vertices of a graph, those of social networks rounded up to a power of two; by default 2^20, and 64 on sim.
+    #[arg(long, value_name = "N", value_parser = one_number)]
+    vertices: Option<usize>,
+    /// Edges or vertices of a batch, one case each: numbers, 2^22, or 2^16..2^22 for every power of two, which is the default, as in the paper; 32 on sim.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     batch: Vec<BatchSizes>,
     /// How often everything is measured; by default three times.
@@ -43,13 +43,12 @@ pub(super) struct Graph {
 impl Graph {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let usual = graph::Options::on(self.device);
-        let vertices = self.vertices.as_ref().and_then(|vertices| vertices.0.first().copied());
         let batches = BatchSizes::all(&self.batch);
         let options = graph::Options {
             device: self.device,
             parts: self.table.iter().chain(&self.figure).copied().collect(),
             shapes: if self.graphs.is_empty() { usual.shapes } else { self.graphs.clone() },
-            vertices: vertices.unwrap_or(usual.vertices),
+            vertices: self.vertices.unwrap_or(usual.vertices),
             batches: if batches.is_empty() { usual.batches } else { batches },
             rounds: self.rounds.unwrap_or(usual.rounds),
             seed: self.seed,
