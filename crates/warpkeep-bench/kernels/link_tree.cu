@@ -53,24 +53,6 @@ template <bool BesideWriters, bool Ranges, bool Points> WK_DEVICE void work(cons
     }
 }
 
-// A level of a tree that is built of sorted pairs.
-struct TreeLevel {
-    u64* nodes;
-    const u32* keys;
-    const u32* values;
-    u64 count;
-    // Pairs below each child of this level's nodes: 1 for leaves.
-    u64 below;
-    // The first node of this level, and of the level below.
-    u32 first;
-    u32 first_below;
-    // Nodes of this level, and what each has at most: pairs or children.
-    u32 nodes_here;
-    u32 each;
-    u32 is_leaf;
-    u32 reserved;
-};
-
 }  // namespace bench
 
 WK_KERNEL_OF(bench_link_tree_read, bench::TreeCalls, 128) { bench::work<false, true, true>(p); }
@@ -103,17 +85,7 @@ WK_KERNEL_OF(bench_link_tree_build, bench::TreeLevel, 128) {
     using namespace bench;
     u64 node = global_index() / kTreeWords, lane = global_index() % kTreeWords;
     if (node >= p.nodes_here) return;
-    u64 number = node * p.each + lane, pair = number * p.below, word = kNoPair;
-    if (lane == kTreePairs) {
-        u64 next = (node + 1) * p.each * p.below;
-        bool has_right = node + 1 < p.nodes_here;
-        word = Link::of(p.is_leaf, has_right ? load(p.keys + next) : 0, has_right ? (u32)(p.first + node + 1) : kNoRight).word;
-    } else if (lane < p.each && (pair < p.count || (!p.is_leaf && number == 0))) {
-        // The first way of a level leads to all smaller keys.
-        u32 key = !p.is_leaf && number == 0 ? 0 : load(p.keys + pair);
-        word = pair_of(key, p.is_leaf ? load(p.values + pair) : (u32)(p.first_below + number));
-    }
-    store(p.nodes + (p.first + node) * kTreeWords + lane, word);
+    store(p.nodes + (p.first + node) * kTreeWords + lane, p.word(node, lane));
 }
 
 WK_AGREE(bench_link_tree_pairs, bench::kTreePairs)

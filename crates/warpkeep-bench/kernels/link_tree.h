@@ -20,6 +20,8 @@ namespace bench {
 constexpr u64 kNoPair = ~0ull;
 constexpr u32 kTreePairs = 15;
 constexpr u32 kTreeWords = 16;
+// The word of a node with its link.
+constexpr u32 kLinkWord = 15;
 // The root stays where it is, and has nodes below it from the beginning on.
 constexpr u32 kRoot = 0;
 constexpr u32 kNoRight = (1u << 30) - 1;
@@ -48,10 +50,44 @@ struct Link {
     WK_DEVICE bool goes_right(u32 key) const { return right() != kNoRight && key >= key_of(word); }
 };
 
-enum class Attempt : u32 { Done, Again };
+// What became of an attempt: Latched if the leaf is latched that the operation is to change.
+enum class Attempt : u32 { Done, Again, Latched };
+
+// A level of a tree that is built of sorted pairs.
+struct TreeLevel {
+    u64* nodes;
+    const u32* keys;
+    const u32* values;
+    u64 count;
+    // Pairs below each child of this level's nodes: 1 for leaves.
+    u64 below;
+    // The first node of this level, and of the level below.
+    u32 first;
+    u32 first_below;
+    // Nodes of this level, and what each has at most: pairs or children.
+    u32 nodes_here;
+    u32 each;
+    u32 is_leaf;
+    u32 reserved;
+
+    // A word of a node, its pairs and its link; kNoPair for other words.
+    WK_DEVICE u64 word(u64 node, u64 number_of_word) const {
+        u64 number = node * each + number_of_word, pair = number * below;
+        if (number_of_word == kLinkWord) {
+            u64 next = (node + 1) * each * below;
+            bool has_right = node + 1 < nodes_here;
+            return Link::of(is_leaf, has_right ? load(keys + next) : 0, has_right ? (u32)(first + node + 1) : kNoRight).word;
+        }
+        if (number_of_word >= each || (pair >= count && (is_leaf || number != 0))) return kNoPair;
+        // The first way of a level leads to all smaller keys.
+        u32 key = !is_leaf && number == 0 ? 0 : load(keys + pair);
+        return pair_of(key, is_leaf ? load(values + pair) : (u32)(first_below + number));
+    }
+};
 
 // A tile's view of a tree. All lanes of the tile call together. Beside writers, reads are not from the first cache, and look twice.
-template <bool BesideWriters> struct TreeTile {
+// A node has up to `Pairs` pairs; words behind them, but for the link, are the tree's own, and both halves of a split node have the same ones.
+template <bool BesideWriters, u32 Pairs = kTreePairs> struct TreeTile {
     const LinkTree& tree;
     Tile<16> tile;
 
@@ -65,17 +101,22 @@ template <bool BesideWriters> struct TreeTile {
     WK_DEVICE u64* word(u32 node, u32 number) const { return tree.nodes + (u64)node * kTreeWords + number; }
 
     WK_DEVICE Node read(u32 at) const {
-        u64 own = BesideWriters ? load<Scope::Device, Order::Acquire>(word(at, tile.rank())) : load(word(at, tile.rank()));
-        u64 last = tile.shfl(own, kTreePairs);
+        return with_link(at, read_words(at));
+    }
+    WK_DEVICE u64 read_words(u32 at) const {
+        return BesideWriters ? load<Scope::Device, Order::Acquire>(word(at, tile.rank())) : load(word(at, tile.rank()));
+    }
+    WK_DEVICE Node with_link(u32 at, u64 own) const {
+        u64 last = tile.shfl(own, kLinkWord);
         if (BesideWriters) {
             // After the pairs: what a split took away from them is to the right.
             tile.sync();
-            last = load<Scope::Device, Order::Acquire>(word(at, kTreePairs));
+            last = load<Scope::Device, Order::Acquire>(word(at, kLinkWord));
             last = tile.shfl(last, 0);
         }
         return Node{at, own, Link{last}};
     }
-    WK_DEVICE bool has_pair(const Node& node) const { return tile.rank() < kTreePairs && node.own != kNoPair; }
+    WK_DEVICE bool has_pair(const Node& node) const { return tile.rank() < Pairs && node.own != kNoPair; }
     WK_DEVICE u32 pairs(const Node& node) const { return popc(tile.ballot(has_pair(node))); }
 
     // The child towards a key: of the last place whose key is not more. While pairs are moved some are there twice or not at all, which leads further left.
@@ -93,16 +134,16 @@ template <bool BesideWriters> struct TreeTile {
         }
     }
 
-    // The place of a key in a leaf; kTreePairs if it has none.
+    // The place of a key in a leaf; Pairs if it has none.
     WK_DEVICE u32 place_of(const Node& node, u32 key) const {
         u32 found = tile.ballot(has_pair(node) && key_of(node.own) == key);
-        return found ? ffs(found) - 1 : kTreePairs;
+        return found ? ffs(found) - 1 : Pairs;
     }
 
     WK_DEVICE void find(u32 key, bool& there, u32& value) const {
         Node leaf = leaf_of(key);
         u32 place = place_of(leaf, key);
-        there = place < kTreePairs;
+        there = place < Pairs;
         value = (u32)tile.shfl(leaf.own, place % kTreeWords);
     }
 
@@ -127,8 +168,9 @@ template <bool BesideWriters> struct TreeTile {
         Node leaf = leaf_of(low);
         for (;;) {
             u32 key = key_of(leaf.own), rank = 0;
-            bool is_in = has_pair(leaf) && key >= low && key <= high;
-            for (u32 i = 0; i < kTreePairs; i++) {
+            // A leaf that is being split can have pairs that are to its right, too.
+            bool is_in = has_pair(leaf) && key >= low && key <= high && !leaf.link.goes_right(key);
+            for (u32 i = 0; i < Pairs; i++) {
                 u64 other = tile.shfl(is_in ? leaf.own : kNoPair, i);
                 rank += is_in && other < leaf.own;
             }
@@ -146,7 +188,7 @@ template <bool BesideWriters> struct TreeTile {
     WK_DEVICE bool latch(Node& node) const {
         bool is_ours = false;
         if (tile.rank() == 0 && !node.link.is_latched()) {
-            u64* at = word(node.at, kTreePairs);
+            u64* at = word(node.at, kLinkWord);
             is_ours = cas<Scope::Device, Order::Acquire>(at, node.link.word, node.link.word | Link::kLatched) == node.link.word;
         }
         if (!tile.any(is_ours)) return false;
@@ -161,35 +203,37 @@ template <bool BesideWriters> struct TreeTile {
     WK_DEVICE void unlatch(u32 at, Link link) const {
         fence();
         tile.sync();
-        if (tile.rank() == 0) store<Scope::Device, Order::Release>(word(at, kTreePairs), link.word);
+        if (tile.rank() == 0) store<Scope::Device, Order::Release>(word(at, kLinkWord), link.word);
         tile.sync();
     }
 
     WK_DEVICE void put(u32 node, u32 place, u64 pair) const { store<Scope::Device, Order::Relaxed>(word(node, place), pair); }
 
     // A node that is new: `own` of the lanes, and a link.
-    WK_DEVICE void write(u32 node, u64 own, Link link) const { put(node, tile.rank(), tile.rank() == kTreePairs ? link.word : own); }
+    WK_DEVICE void write(u32 node, u64 own, Link link) const { put(node, tile.rank(), tile.rank() == kLinkWord ? link.word : own); }
 
     // The first of new nodes that are free; kNoRight if there are none. They are not given back.
     WK_DEVICE u32 take(u32 count) const {
         u32 first = 0;
         if (tile.rank() == 0) first = fetch_add(tree.next, count);
         first = tile.shfl(first, 0);
-        return first + count <= tree.capacity ? first : kNoRight;
+        if (first + count <= tree.capacity) return first;
+        if (tile.rank() == 0) fetch_add(tree.next, 0u - count);
+        return kNoRight;
     }
 
     // The upper half of a full node for another one: which lanes have it, the smallest key of it, and the pair that a lane of the new node gets. Leaves are
     // not in order, nodes above them are.
     WK_DEVICE u64 upper_half(const Node& node, bool& is_upper, u32& low) const {
         u32 rank = 0;
-        for (u32 i = 0; i < kTreePairs; i++) rank += tile.shfl(node.own, i) < node.own;
-        is_upper = tile.rank() < kTreePairs && rank > kTreePairs / 2;
+        for (u32 i = 0; i < Pairs; i++) rank += tile.shfl(node.own, i) < node.own;
+        is_upper = tile.rank() < Pairs && rank >= (Pairs + 1) / 2;
         u64 own = kNoPair;
         BENCH_ROLLED
-        for (u32 i = 0; i < kTreePairs; i++) {
+        for (u32 i = 0; i < Pairs; i++) {
             u32 its_rank = tile.shfl(rank, i);
             u64 its = tile.shfl(node.own, i);
-            if (its_rank == tile.rank() + kTreePairs / 2 + 1) own = its;
+            if (its_rank == tile.rank() + (Pairs + 1) / 2) own = its;
         }
         low = key_of(tile.shfl(own, 0));
         return own;
@@ -200,7 +244,7 @@ template <bool BesideWriters> struct TreeTile {
         Node parent = node;
         if (node.at != kRoot) parent = read(parent_at);
         if (!latch(node)) return Attempt::Again;
-        bool is_ready = pairs(node) == kTreePairs && (node.at == kRoot || latch(parent));
+        bool is_ready = pairs(node) == Pairs && (node.at == kRoot || latch(parent));
         if (!is_ready) {
             unlatch(node);
             return Attempt::Again;
@@ -211,7 +255,7 @@ template <bool BesideWriters> struct TreeTile {
     WK_DEVICE Attempt split_latched(Node& node, Node& parent) const {
         // The parent leads to the node, and has room.
         u32 leads = tile.ballot(has_pair(parent) && (u32)parent.own == node.at), places = pairs(parent);
-        if (node.at != kRoot && (leads == 0 || places == kTreePairs)) {
+        if (node.at != kRoot && (leads == 0 || places == Pairs)) {
             unlatch(parent);
             unlatch(node);
             return Attempt::Again;
@@ -225,12 +269,13 @@ template <bool BesideWriters> struct TreeTile {
         bool is_upper;
         u32 low;
         u64 upper = upper_half(node, is_upper, low);
+        if (tile.rank() >= Pairs) upper = node.own;
         Link right = Link::of(node.link.is_leaf(), key_of(node.link.word), node.link.right());
         write(fresh, upper, right);
         if (node.at == kRoot) {
             write(fresh + 1, is_upper ? kNoPair : node.own, Link::of(false, low, fresh));
-            fence();
             tile.sync();
+            fence();
             put_all(kRoot, tile.rank() == 0 ? pair_of(0, fresh + 1) : tile.rank() == 1 ? pair_of(low, fresh) : kNoPair);
             unlatch(node);
             return Attempt::Again;
@@ -239,9 +284,9 @@ template <bool BesideWriters> struct TreeTile {
         tile.sync();
         // The way to the right, which is there before pairs go.
         Link link = Link::of(node.link.is_leaf(), low, fresh);
-        if (tile.rank() == 0) store<Scope::Device, Order::Release>(word(node.at, kTreePairs), link.word | Link::kLatched);
-        fence();
+        if (tile.rank() == 0) store<Scope::Device, Order::Release>(word(node.at, kLinkWord), link.word | Link::kLatched);
         tile.sync();
+        fence();
         if (is_upper) put(node.at, tile.rank(), kNoPair);
         // The new node comes behind the one that was split; those behind it move by one place, the last first.
         u32 at = ffs(leads);
@@ -256,19 +301,20 @@ template <bool BesideWriters> struct TreeTile {
         return Attempt::Again;
     }
     WK_DEVICE void put_all(u32 node, u64 own) const {
-        if (tile.rank() < kTreePairs) put(node, tile.rank(), own);
+        if (tile.rank() < Pairs) put(node, tile.rank(), own);
     }
 
-    // One attempt to insert a pair. Nodes that are full are split on the way; the one above a node has had room then.
-    WK_DEVICE Attempt insert(u32 key, u32 value, OrderedStatus& status) const {
+    // Latches the leaf for a key, and finds the place of its pair: its own, or one that is free. Nodes that are full are split on the way; the one above a
+    // node has had room then.
+    WK_DEVICE Attempt latch_leaf(u32 key, Node& node, u32& place, OrderedStatus& status) const {
         u32 parent = kRoot;
-        Node node = read(kRoot);
+        node = read(kRoot);
         for (;;) {
             if (node.link.goes_right(key)) {
                 node = read(node.link.right());
                 continue;
             }
-            if (pairs(node) == kTreePairs && (!node.link.is_leaf() || place_of(node, key) == kTreePairs)) {
+            if (pairs(node) == Pairs && (!node.link.is_leaf() || place_of(node, key) == Pairs)) {
                 status = OrderedStatus::Full;
                 return split(node, parent);
             }
@@ -277,15 +323,25 @@ template <bool BesideWriters> struct TreeTile {
             node = read(child(node, key));
         }
         if (!latch(node)) return Attempt::Again;
-        u32 place = place_of(node, key), free = tile.ballot(tile.rank() < kTreePairs && node.own == kNoPair);
-        bool is_new = place == kTreePairs;
-        if (is_new && free == 0) {
+        place = place_of(node, key);
+        u32 free = tile.ballot(tile.rank() < Pairs && node.own == kNoPair);
+        status = place == Pairs ? OrderedStatus::Inserted : OrderedStatus::Updated;
+        if (place == Pairs && free == 0) {
             unlatch(node);
             return Attempt::Again;
         }
-        if (tile.rank() == 0) put(node.at, is_new ? ffs(free) - 1 : place, pair_of(key, value));
-        status = is_new ? OrderedStatus::Inserted : OrderedStatus::Updated;
-        unlatch(node);
+        if (place == Pairs) place = ffs(free) - 1;
+        return Attempt::Latched;
+    }
+
+    // One attempt to insert a pair.
+    WK_DEVICE Attempt insert(u32 key, u32 value, OrderedStatus& status) const {
+        Node leaf;
+        u32 place;
+        Attempt attempt = latch_leaf(key, leaf, place, status);
+        if (attempt != Attempt::Latched) return attempt;
+        if (tile.rank() == 0) put(leaf.at, place, pair_of(key, value));
+        unlatch(leaf);
         return Attempt::Done;
     }
 
@@ -296,15 +352,15 @@ template <bool BesideWriters> struct TreeTile {
         if (!latch(node)) return Attempt::Again;
         for (;;) {
             bool is_leaf = node.link.is_leaf();
-            u32 place = is_leaf ? place_of(node, key) : kTreePairs;
-            if (pairs(node) == kTreePairs && place == kTreePairs) {
+            u32 place = is_leaf ? place_of(node, key) : Pairs;
+            if (pairs(node) == Pairs && place == Pairs) {
                 status = OrderedStatus::Full;
                 return split_latched(node, parent);
             }
             if (node.at != kRoot) unlatch(parent);
             if (is_leaf) {
-                u32 free = tile.ballot(tile.rank() < kTreePairs && node.own == kNoPair);
-                bool is_new = place == kTreePairs;
+                u32 free = tile.ballot(tile.rank() < Pairs && node.own == kNoPair);
+                bool is_new = place == Pairs;
                 if (tile.rank() == 0) put(node.at, is_new ? ffs(free) - 1 : place, pair_of(key, value));
                 status = is_new ? OrderedStatus::Inserted : OrderedStatus::Updated;
                 unlatch(node);
@@ -322,10 +378,10 @@ template <bool BesideWriters> struct TreeTile {
     WK_DEVICE Attempt erase(u32 key, OrderedStatus& status, u32& before) const {
         Node node = leaf_of(key);
         status = OrderedStatus::Absent;
-        if (place_of(node, key) == kTreePairs) return Attempt::Done;
+        if (place_of(node, key) == Pairs) return Attempt::Done;
         if (!latch(node)) return Attempt::Again;
         u32 place = place_of(node, key);
-        if (place < kTreePairs) {
+        if (place < Pairs) {
             before = (u32)tile.shfl(node.own, place);
             status = OrderedStatus::Erased;
             if (tile.rank() == 0) put(node.at, place, kNoPair);

@@ -289,6 +289,49 @@ pub(crate) struct TreeLevelParams {
     pub(crate) reserved: u32,
 }
 
+/// Pairs of a leaf of the paper's multiversion B-tree, and the first timestamp that it cannot have.
+pub(crate) const VERSION_PAIRS: u64 = 14;
+pub(crate) const MOST_TIME: u32 = u32::MAX - 2;
+/// Operations of a block between two announcements of its epoch, nodes that it keeps until they are free, and epochs of which a trace has the counts.
+pub(crate) const EPOCH_GROUP: u32 = 128;
+pub(crate) const EPOCH_RING: u32 = 1024;
+pub(crate) const TRACED_EPOCHS: u32 = 4096;
+/// Bytes of what a block keeps of its ring between launches.
+pub(crate) const EPOCH_RING_BYTES: usize = 32;
+
+/// A multiversion B-tree of the paper; see `kernels/version_tree.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct VersionTreeRef {
+    pub(crate) nodes: LinkTreeRef,
+    pub(crate) now: DevicePtr,
+    pub(crate) kept_until: u32,
+    pub(crate) snapshot: u32,
+}
+
+/// Epochs of nodes that are replaced; see `kernels/node_epochs.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct EpochsRef {
+    pub(crate) epoch: DevicePtr,
+    pub(crate) announced: DevicePtr,
+    pub(crate) rings: DevicePtr,
+    pub(crate) nodes: DevicePtr,
+    pub(crate) counts: DevicePtr,
+    pub(crate) trace: DevicePtr,
+    pub(crate) blocks: u32,
+    pub(crate) reserved: u32,
+}
+
+/// Operations on a multiversion B-tree.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct VersionCallParams {
+    pub(crate) tree: VersionTreeRef,
+    pub(crate) calls: OrderedColumns,
+    pub(crate) epochs: EpochsRef,
+}
+
 /// Sorted arrays that a read looks into at most.
 pub(crate) const MOST_RUNS: usize = 32;
 
@@ -448,6 +491,28 @@ warpkeep_device::kernel_set! {
 }
 
 warpkeep_device::kernel_set! {
+    /// The multiversion B-tree of its paper.
+    pub(crate) struct VersionTreeKernels in "version_tree.cu", prefix "bench_version_tree_" {
+        read: VersionCallParams,
+        run_in_place: VersionCallParams,
+        run_in_place_ranges: VersionCallParams,
+        run_out_of_place: VersionCallParams,
+        run_out_of_place_ranges: VersionCallParams,
+        build: TreeLevelParams,
+    }
+    agree {
+        pairs = VERSION_PAIRS,
+        words = TREE_WORDS,
+        no_right = NO_NODE,
+        newest = MOST_TIME,
+        group = EPOCH_GROUP,
+        ring = EPOCH_RING,
+        ring_bytes = EPOCH_RING_BYTES,
+        traced_epochs = TRACED_EPOCHS,
+    }
+}
+
+warpkeep_device::kernel_set! {
     /// Reads of sorted arrays.
     pub(crate) struct SortedRunsKernels in "sorted_runs.cu", prefix "bench_sorted_runs_" {
         read: SortedRunsParams,
@@ -481,6 +546,7 @@ mod tests {
             UnitKernels::program(),
             OrderedCallKernels::program(),
             LinkTreeKernels::program(),
+            VersionTreeKernels::program(),
             SortedRunsKernels::program(),
         ];
         for program in programs {

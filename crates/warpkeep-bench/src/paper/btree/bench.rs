@@ -6,6 +6,7 @@ use super::Options;
 use super::dictionary::{Dictionary, OURS, Ours, Pairs};
 use super::link_tree::{LinkTree, TREE};
 use super::sorted_runs::SortedRuns;
+use super::version_tree::{Form, IN_PLACE, OUT_OF_PLACE, VersionTree};
 use crate::gpu::ordered::{Batch, Items};
 use crate::gpu::{Clock, RATE, relate_variant};
 use crate::report::{Report, Unit};
@@ -32,7 +33,16 @@ impl<'b> Bench<'b> {
         ])
     }
 
-    /// The same, and the structures that the paper compares its tree with.
+    /// The same, and the paper's multiversion trees.
+    pub(super) fn versions(&self, pairs: usize) -> Result<Vec<Box<dyn Dictionary + 'b>>, BenchError> {
+        let mut all = self.trees(pairs)?;
+        for form in [Form::InPlace, Form::OutOfPlace] {
+            all.push(Box::new(VersionTree::new(self.device, self.clock, form, pairs)?));
+        }
+        Ok(all)
+    }
+
+    /// Our map and the paper's tree, and the structures that the paper compares it with.
     pub(super) fn all(&self, pairs: usize) -> Result<Vec<Box<dyn Dictionary + 'b>>, BenchError> {
         let mut all = self.trees(pairs)?;
         all.push(Box::new(SortedRuns::new(self.device, self.clock, false)?));
@@ -59,12 +69,18 @@ impl<'b> Bench<'b> {
         report.add(case, name, round, RATE, Unit::PerSecond, rate);
     }
 
-    /// Adds published rates, in millions a second, and relates our map to the paper's tree.
+    /// Adds published rates, in millions a second, and relates our map and the multiversion trees to the paper's tree, and our map to the
+    /// multiversion trees.
     pub(super) fn published(&self, report: &mut Report, case: &str, rates: &[(&str, f64)]) {
         for &(name, millions) in rates {
             self.add_rate(report, case, name, 0, 1e6 * millions);
         }
-        relate_variant(report, case, OURS, ("", 0.0), Some(TREE));
+        for variant in [OURS, IN_PLACE, OUT_OF_PLACE] {
+            relate_variant(report, case, variant, ("", 0.0), Some(TREE));
+        }
+        for version in [IN_PLACE, OUT_OF_PLACE] {
+            report.compare(case, RATE, OURS, version, None);
+        }
     }
 
     /// The pairs of these ranks in a random order.

@@ -1,5 +1,7 @@
 //! What the figures compare: ordered structures of 32-bit keys and values that run batches.
 
+use std::collections::BTreeMap;
+
 use bytemuck::checked;
 use warpkeep_containers::OrderedStatus;
 use warpkeep_device::{Buffer, Device, DevicePtr};
@@ -54,6 +56,9 @@ impl Dictionary for Ours<'_> {
         self.map.run(batch)
     }
 }
+
+/// What was inserted beside ranges, by its key: the timestamp that the insertion reported, and the value.
+pub(super) type Cut = BTreeMap<u32, (u32, u32)>;
 
 /// The columns of a batch and of its answers, for kernels of the benchmark.
 pub(super) struct Calls {
@@ -137,6 +142,42 @@ impl Calls {
         Ok(())
     }
 
+    /// As [`check`](Self::check), of ranges that are linearizable: each has what was there before the batch, and of the insertions those whose timestamp is not
+    /// later than its snapshot, and nothing else. Adds the insertions of the batch to those of earlier ones.
+    pub(super) fn check_cuts(&self, who: &str, batch: &Pairs, inserted: &mut Cut) -> Result<(), BenchError> {
+        let wrong = |at: usize| Err(BenchError::Wrong(format!("{who}: a wrong answer to operation {at}")));
+        let (statuses, times) = (self.statuses.to_vec::<u8>()?, self.found_keys.to_vec::<u32>()?);
+        for (at, right) in batch.right.statuses.iter().enumerate() {
+            if statuses[at] != *right as u8 {
+                return wrong(at);
+            }
+            if batch.right.counts[at] == 0 {
+                inserted.insert(batch.keys[at], (times[at], batch.values[at]));
+            }
+        }
+        let counts = self.counts.to_vec::<u32>()?;
+        let [keys, values] = [self.pairs[0].to_vec::<u32>()?, self.pairs[1].to_vec::<u32>()?];
+        // What ranges have in a batch whose operations come one after the other; not the insertions, which are looked up.
+        let mut in_order = &batch.right.pairs[..];
+        for (at, &count_in_order) in batch.right.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (own, others) = in_order.split_at(count_in_order as usize);
+            in_order = others;
+            let seen = inserted.range(batch.keys[at]..=batch.ends[at]);
+            let seen =
+                seen.filter(|(_, (time, _))| *time <= times[at]).map(|(&key, &(_, value))| (key, value));
+            let before = own.iter().copied().filter(|(key, _)| !inserted.contains_key(key));
+            let mut right: Vec<(u32, u32)> = before.chain(seen).collect();
+            right.sort_unstable();
+            let from = at * batch.stride;
+            let until = from + batch.stride.min(counts[at] as usize);
+            let found = keys[from..until].iter().copied().zip(values[from..until].iter().copied());
+            if counts[at] as usize != right.len() || !found.eq(right) {
+                return wrong(at);
+            }
+        }
+        Ok(())
+    }
+
     /// An error unless the answers are right. Those that the batch does not ask for are left out.
     pub(super) fn check(&self, who: &str, batch: &Pairs) -> Result<(), BenchError> {
         let statuses = self.statuses.to_vec::<u8>()?;
@@ -166,4 +207,29 @@ impl Calls {
         };
         batch.check(who, &answers)
     }
+    /// All answers as they are, for tests.
+    #[cfg(test)]
+    pub(super) fn taken(&self, batch: &Pairs) -> Result<Taken, BenchError> {
+        let [keys, values] = [self.pairs[0].to_vec::<u32>()?, self.pairs[1].to_vec::<u32>()?];
+        let counts = self.counts.to_vec::<u32>()?;
+        let range = |(at, &count): (usize, &u32)| {
+            let own = at * batch.stride..at * batch.stride + batch.stride.min(count as usize);
+            keys[own.clone()].iter().copied().zip(values[own].iter().copied()).collect()
+        };
+        Ok(Taken {
+            statuses: self.statuses.to_vec()?,
+            values: self.found_values.to_vec()?,
+            times: self.found_keys.to_vec()?,
+            ranges: counts.iter().enumerate().map(range).collect(),
+        })
+    }
+}
+
+/// Answers of a multiversion tree: statuses, values, timestamps or snapshots, and pairs of ranges.
+#[cfg(test)]
+pub(super) struct Taken {
+    pub(super) statuses: Vec<u8>,
+    pub(super) values: Vec<u32>,
+    pub(super) times: Vec<u32>,
+    pub(super) ranges: Vec<Vec<(u32, u32)>>,
 }

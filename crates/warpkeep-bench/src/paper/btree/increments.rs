@@ -1,6 +1,6 @@
 //! Table 3.3 and figure 3.3: insertions by the size of a batch, alone and beside building everything anew.
 
-use super::bench::{Bench, shuffled};
+use super::bench::Bench;
 use super::link_tree::LinkTree;
 use crate::BenchError;
 use crate::gpu::ordered::{Batch, Operation};
@@ -41,7 +41,10 @@ pub(super) fn run(bench: &Bench<'_>, report: &mut Report) -> Result<(), BenchErr
                 }
                 // The harmonic mean of the rates of all batches.
                 bench.add_rate(report, &case, dictionary.name(), round, pairs as f64 / seconds);
-                let ranks = shuffled(&items, 0..pairs.min(LOOKED_UP));
+                // Of all batches.
+                let apart = pairs.div_ceil(LOOKED_UP) as usize;
+                let ranks: Vec<u64> =
+                    (0..pairs).step_by(apart).map(|number| items.shuffled(number)).collect();
                 dictionary.run(&Batch::find(&items, &ranks, Operation::Find))?;
             }
         }

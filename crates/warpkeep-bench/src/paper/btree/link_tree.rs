@@ -5,19 +5,16 @@ use warpkeep_containers::Sorter;
 use warpkeep_device::{Buffer, Device, Grid, KernelSet as _};
 
 use super::dictionary::{Calls, Dictionary, Pairs};
+use super::levels::{Nodes, SortedPairs, THREADS, write_levels};
 use crate::BenchError;
 use crate::gpu::Clock;
 use crate::gpu::ordered::Operation;
-use crate::kernels::{LinkTreeKernels, LinkTreeRef, NO_NODE, TREE_WORDS, TreeCallParams, TreeLevelParams};
+use crate::kernels::{LinkTreeKernels, LinkTreeRef, NO_NODE, TREE_WORDS, TreeCallParams};
 
 /// The paper's tree, as a variant of a case.
 pub(super) const TREE: &str = "the paper's B-tree";
 /// The same with latches from the root on: the baseline of section 3.5.1.
 pub(super) const COUPLED: &str = "the paper's baseline, latch coupling";
-
-const THREADS: u32 = 128;
-/// Pairs of a leaf and ways of a node of a tree that is built at once, of 15.
-const BUILT: u64 = 8;
 
 pub(super) struct LinkTree<'d> {
     device: &'d Device,
@@ -28,17 +25,6 @@ pub(super) struct LinkTree<'d> {
     next: Buffer,
     capacity: u32,
     is_coupled: bool,
-}
-
-/// The levels of a tree with this many pairs, the lowest first: nodes, and pairs below each place of a node. The root is a node above leaves.
-fn levels_of(pairs: u64) -> Vec<(u64, u64)> {
-    let (mut levels, mut below) = (vec![(pairs.div_ceil(BUILT).max(1), 1)], 1);
-    while levels.len() < 2 || levels[levels.len() - 1].0 > 1 {
-        below *= BUILT;
-        let nodes = levels[levels.len() - 1].0.div_ceil(BUILT);
-        levels.push((nodes, below));
-    }
-    levels
 }
 
 impl<'d> LinkTree<'d> {
@@ -74,42 +60,10 @@ impl<'d> LinkTree<'d> {
         LinkTreeRef { nodes: self.nodes.ptr(), next: self.next.ptr(), capacity: self.capacity, reserved: 0 }
     }
 
-    /// Writes all levels of a tree with these sorted pairs: the root is the first node, the leaves come last.
     fn write_levels(&self, keys: &Buffer, values: &Buffer, count: u64) -> Result<(), BenchError> {
-        let (levels, stream) = (levels_of(count), self.clock.stream());
-        let nodes: u64 = levels.iter().map(|level| level.0).sum();
-        if nodes > u64::from(self.capacity) {
-            return Err(BenchError::Wrong(format!("{TREE}: {count} pairs need {nodes} nodes")));
-        }
-        let mut first = nodes;
-        let mut first_below = 0;
-        for (number, &(nodes_here, below)) in levels.iter().enumerate() {
-            first -= nodes_here;
-            let params = TreeLevelParams {
-                nodes: self.nodes.ptr(),
-                keys: keys.ptr(),
-                values: values.ptr(),
-                count,
-                below,
-                first: first as u32,
-                first_below: first_below as u32,
-                nodes_here: nodes_here as u32,
-                each: BUILT as u32,
-                is_leaf: u32::from(number == 0),
-                reserved: 0,
-            };
-            // SAFETY: there is memory for all nodes, and the columns have `count` pairs; the stream is waited for.
-            unsafe {
-                self.kernels.build.launch(
-                    Grid::covering(TREE_WORDS * nodes_here, THREADS),
-                    &params,
-                    stream,
-                )?;
-            }
-            first_below = first;
-        }
-        self.next.write_on(0, &[nodes as u32], stream)?;
-        Ok(stream.synchronize()?)
+        let nodes = Nodes { words: &self.nodes, next: &self.next, capacity: self.capacity };
+        let pairs = SortedPairs { keys, values, count };
+        write_levels(&self.kernels.build, &nodes, &pairs, self.clock.stream())
     }
 }
 
@@ -197,12 +151,5 @@ mod tests {
                 tree.run(&batch).unwrap_or_else(|error| panic!("{seed}: {error}"));
             }
         }
-    }
-
-    #[test]
-    fn a_tree_has_a_root_above_its_leaves() {
-        assert_eq!(levels_of(0), [(1, 1), (1, 8)]);
-        assert_eq!(levels_of(8), [(1, 1), (1, 8)]);
-        assert_eq!(levels_of(65), [(9, 1), (2, 8), (1, 64)]);
     }
 }

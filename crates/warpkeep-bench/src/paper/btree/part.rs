@@ -35,11 +35,13 @@ pub enum Part {
     Lengths,
     /// Table 4.2: deletions and lookups in one batch.
     Lookups,
+    /// Figure 4.6: the memory of older copies, by epoch.
+    Memory,
 }
 
 impl Part {
     /// All of them, in the order of the text.
-    pub const ALL: [Part; 10] = [
+    pub const ALL: [Part; 11] = [
         Part::Latches,
         Part::Increments,
         Part::Queries,
@@ -50,6 +52,7 @@ impl Part {
         Part::Ranges,
         Part::Lengths,
         Part::Lookups,
+        Part::Memory,
     ];
 
     fn name(self) -> &'static str {
@@ -64,6 +67,7 @@ impl Part {
             Part::Ranges => "table 4.1",
             Part::Lengths => "figure 4.4",
             Part::Lookups => "table 4.2",
+            Part::Memory => "figure 4.6",
         }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn of_inserted(bench: &Bench<'_>, report: &mut Report) -> Result<(), 
         let (insert, ranks) = (bench.pairs(&items, 0..count), shuffled(&items, 0..count));
         let find = Batch::find(&items, &ranks, Operation::Find);
         for round in 0..bench.options.rounds {
-            for mut dictionary in bench.trees(2 * size)? {
+            for mut dictionary in bench.versions(2 * size)? {
                 bench.add(report, &inserted, round, dictionary.as_mut(), &insert)?;
                 bench.add(report, &found, round, dictionary.as_mut(), &find)?;
             }

@@ -47,9 +47,10 @@ enum Which {
     /// lists with one node a key for figure 7b, in the same run. Every answer is checked.
     #[command(after_help = EXIT_CODES)]
     Slabhash(Slabhash),
-    /// GPU data structures, chapters 3 and 4: section 3.5.1, tables 3.3, 4.1 and 4.2, figures 3.2 to 3.5 and 4.2 to 4.5, by a device.
+    /// GPU data structures, chapters 3 and 4: section 3.5.1, tables 3.3, 4.1 and 4.2, figures 3.2 to 3.5 and 4.2 to 4.6, by a device.
     ///
-    /// Our ordered map, the B-tree of the thesis by kernels of our own, a sorted array and a log-structured merge tree, in the same run. Every answer is checked.
+    /// Our ordered map, the B-tree and the multiversion B-tree of the thesis by kernels of our own, a sorted array and a log-structured merge tree, in the same run.
+    /// Every answer is checked.
     #[command(after_help = EXIT_CODES)]
     Btree(Btree),
 }
@@ -151,7 +152,7 @@ struct Btree {
     /// Only these tables: 3.3, 4.1, 4.2; by default all tables and figures.
     #[arg(long, value_delimiter = ',', value_name = "TABLE,...", value_parser = table)]
     table: Vec<btree::Part>,
-    /// Only these figures: 3.2, 3.3, 3.4, 3.5, 4.2, 4.3, 4.4, 4.5.
+    /// Only these figures: 3.2, 3.3, 3.4, 3.5, 4.2, 4.3, 4.4, 4.5, 4.6.
     #[arg(long, value_delimiter = ',', value_name = "FIGURE,...", value_parser = figure)]
     figure: Vec<btree::Part>,
     /// Only these sections: 3.5.1.
