@@ -379,8 +379,8 @@ impl<P: Persist> Table<P> {
         self.by_device.load(Ordering::Acquire)
     }
 
-    /// Takes the table over from a lost device: empties the slots that the device had claimed. There must be no
-    /// writers.
+    /// Takes the table over from a lost device that wrote to it: empties the slots that the device had claimed. There must
+    /// be no writers, because a claim of theirs would be emptied, too.
     pub fn take_over(&self) {
         let (guard, image) = (&self.heap.pin(), self.image());
         for bucket in self.runs(self.levels(guard)).flat_map(|run| run.iter(&self.shape)) {
@@ -395,6 +395,10 @@ impl<P: Persist> Table<P> {
             let items: u64 = self.runs(levels).map(|run| self.count_items(run)).sum();
             self.items.store(items as i64, Ordering::Relaxed);
         }
+    }
+
+    /// Lets the CPU move items again after the device was lost. Nothing must look for items at their slots.
+    pub fn release_from_device(&self) {
         self.by_device.store(false, Ordering::Release);
     }
 

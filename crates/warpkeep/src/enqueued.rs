@@ -40,7 +40,7 @@ impl<'t, P: Persist> Enqueued<'t, P> {
     }
 
     /// Waits for the answers; with [`Power`](Durability::Power) also until what they rest on is durable. After an error the answers are
-    /// unspecified: run the batch with [`Table::run_on`](crate::Table::run_on), which the CPU does if the device is lost.
+    /// unspecified. If the device is lost, so is its memory: run the batch with [`Table::run`](crate::Table::run), and the CPU does it.
     pub fn wait(mut self) -> Result<()> {
         let Some(gets) = self.gets.take() else { return Ok(()) };
         gets.finish()?;

@@ -66,7 +66,10 @@ fn every_part_has_our_map_the_papers_tree_and_what_was_published() {
             "B-tree, published (Titan V), mean",
         ),
         ("figure 4.2: 300 pairs inserted into an empty tree", "versioned in place, published (V100), mean"),
-        ("table 4.1: 50 % insertions, the rest ranges of 32, 300 pairs before", "B-tree, published (V100)"),
+        (
+            "table 4.1: 50 % insertions, the rest ranges of 32, 300 pairs before",
+            "B-tree, published (V100), 1 M pairs",
+        ),
         (
             "table 4.2: 50 % deletions, the rest lookups, 300 pairs",
             "versioned out of place, published (V100)",

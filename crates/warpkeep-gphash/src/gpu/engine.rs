@@ -149,6 +149,11 @@ impl<P: Persist> DeviceEngine<P> {
         self.relocation.write()
     }
 
+    /// The same, if no kernel probes now.
+    pub fn try_relocation_write(&self) -> Option<RelocationWrite<'_>> {
+        self.relocation.try_write()
+    }
+
     /// The table as it is now, for a kernel that probes for items. The caller holds the relocation lock.
     pub(super) fn table_params(
         &self,
@@ -274,6 +279,10 @@ impl RelocationLock {
 
     fn write(&self) -> RelocationWrite<'_> {
         RelocationWrite { _guard: self.0.write() }
+    }
+
+    fn try_write(&self) -> Option<RelocationWrite<'_>> {
+        Some(RelocationWrite { _guard: self.0.try_write()? })
     }
 }
 

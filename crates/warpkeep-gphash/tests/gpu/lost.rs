@@ -117,6 +117,7 @@ pub(crate) fn losses(during: During) {
                 assert!(matches!(error, TableError::Device(DeviceError::Lost { .. })), "{error}");
                 if at_once {
                     table.take_over();
+                    table.release_from_device();
                     continue_on_the_cpu(&table, kind, &mut model);
                 }
                 table = reopened(table);

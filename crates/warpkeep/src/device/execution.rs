@@ -167,11 +167,18 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         (self.relocation_lock(), write)
     }
 
-    /// Takes the table over from its device. The caller has the write lock.
+    /// Takes the table over from its lost device. The caller has the write lock.
     pub(crate) fn take_over(&self, table: &T) {
-        let _relocation = self.relocation_lock();
-        if !self.lost.swap(true, Ordering::AcqRel) {
+        // A device that only reads has left nothing unfinished, and CPU writers, which have claims, hold no lock then.
+        if !self.lost.swap(true, Ordering::AcqRel) && !self.only_reads() {
             T::Device::take_over(table);
+        }
+        // Threads keep items at their slots while they hold enqueued gets, this one perhaps, too: then the next
+        // maintenance releases the table.
+        if let Some(device) = self.device.get()
+            && let Some(_relocation) = device.try_relocation_lock()
+        {
+            T::Device::release(table);
         }
     }
 
@@ -188,6 +195,9 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         let Some(device) = self.writer() else {
             // Kernels that only read must not miss items either.
             let _exclusive = self.exclusive();
+            if self.lost.load(Ordering::Acquire) {
+                T::Device::release(table);
+            }
             return by_cpu();
         };
         let mut lock = device.write_lock();

@@ -70,8 +70,14 @@ pub(crate) trait DeviceTable<P: Persist, T>:
     #[must_use = "kernels look for items as soon as it is dropped"]
     fn relocation_lock(&self) -> impl Sized;
 
-    /// Removes from the table what a lost device has left unfinished. The caller has both locks.
+    /// The same, if it need not wait for kernels.
+    fn try_relocation_lock(&self) -> Option<impl Sized>;
+
+    /// Removes from the table what a lost device that wrote to it has left unfinished. The caller has the write lock.
     fn take_over(table: &T);
+
+    /// Lets the CPU move items of a table whose device is lost. The caller excludes all that looks for items.
+    fn release(table: &T);
 }
 
 /// Gets, and copies of batches between host and device memory.

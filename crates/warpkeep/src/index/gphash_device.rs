@@ -103,8 +103,16 @@ impl<P: Persist> DeviceTable<P, Table<P>> for GpHashDevice<P> {
         self.0.relocation_write()
     }
 
+    fn try_relocation_lock(&self) -> Option<impl Sized> {
+        self.0.try_relocation_write()
+    }
+
     fn take_over(table: &Table<P>) {
         table.take_over();
+    }
+
+    fn release(table: &Table<P>) {
+        table.release_from_device();
     }
 }
 

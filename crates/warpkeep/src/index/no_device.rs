@@ -71,7 +71,13 @@ impl<P: Persist, T> DeviceTable<P, T> for NoDevice {
         *self
     }
 
+    fn try_relocation_lock(&self) -> Option<impl Sized> {
+        Some(*self)
+    }
+
     fn take_over(_: &T) {}
+
+    fn release(_: &T) {}
 }
 
 impl<T> DeviceReads<T> for NoDevice {

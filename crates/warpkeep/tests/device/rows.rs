@@ -424,6 +424,54 @@ fn rows_of_another_device_or_for_no_device_are_refused() {
     refused(&store.unwrap(), 0);
 }
 
+/// A thread that holds an enqueued batch when the device is lost goes on with the CPU, and does not wait for itself.
+#[test]
+fn a_device_lost_beside_enqueued_gets_blocks_no_thread() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let device = Device::simulated(Mode::seeded(1)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open_on(directory.path(), StoreOptions::default(), &device).unwrap();
+        let value = ValueSpec::fixed(24).unwrap();
+        let table = store.create_table("t", TableOptions::new(KeySpec::U64, value).capacity(4000)).unwrap();
+        let mut all = table.batch();
+        for key in 0..100_u64 {
+            all.put(key, &[key as u8; 24]).unwrap();
+        }
+        assert_eq!(table.run(&all, Durability::Process).unwrap().first_error(), None);
+        let (stream, asked) = (device.stream().unwrap(), [5_u64, 99, 100, 5]);
+        let keys = device.upload(&asked).unwrap();
+        let (mut statuses, mut values) = (device.allocate(4).unwrap(), device.allocate(4 * 24).unwrap());
+        let gets = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes: keys.column().unwrap() });
+        let batch = BatchView::new(table.key_spec(), table.value_spec(), gets).unwrap();
+        let rows = OutputValues::Rows { len: 24, bytes: values.column_mut().unwrap() };
+        let output = Output::new(&batch, statuses.status_column_mut(), None, rows).unwrap();
+        // SAFETY: the buffers outlive the batch, and nothing reads them.
+        let enqueued = unsafe { table.enqueue_on(&batch, Durability::Process, output, &stream).unwrap() };
+        let now = device.last_run().expect("kernels have run").now;
+        device.simulator().unwrap().crash_at(Some(now + 1));
+        let mut gets = table.batch();
+        for key in 0..100_u64 {
+            gets.get(key).unwrap();
+        }
+        let found = table.run(&gets, Durability::Process).unwrap();
+        assert!(device.check().is_err(), "the device is lost");
+        assert_eq!(found.value(7), Some(&[7; 24][..]));
+        let _ = enqueued.wait();
+        // Growth, for which the table has to be released.
+        let mut more = table.batch();
+        for key in 0..5000_u64 {
+            more.put(key, &[1; 24]).unwrap();
+        }
+        assert_eq!(table.run(&more, Durability::Process).unwrap().first_error(), None);
+        assert_eq!(table.len(), 5000);
+        store.close().unwrap();
+        done.send(()).unwrap();
+    });
+    let waited = is_done.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(waited.is_ok(), "the thread waits for itself, or has failed");
+}
+
 /// Enqueued gets are answered behind what is in the stream, writes are done at once, and the store can be closed afterwards.
 #[test]
 fn enqueued_gets_are_answered_in_the_stream() {

@@ -217,6 +217,68 @@ fn a_lost_device_hands_its_tables_to_the_cpu() {
     assert!(lost_in_a_batch > 6, "only {lost_in_a_batch} of them were lost");
 }
 
+/// Writers of the CPU have claimed slots, and wait for the disk, when a device that only reads is lost.
+#[test]
+fn a_lost_device_that_only_reads_takes_no_slot_from_writers() {
+    const WRITERS: u64 = 4;
+    let (mut lost, mut steps) = (0, 0);
+    for round in 0..8 {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::simulated(Mode::seeded(round)).unwrap();
+        let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+        let value = ValueSpec::variable(100).unwrap();
+        let table = store.create_table("t", TableOptions::new(KeySpec::U64, value).capacity(4000)).unwrap();
+        table.put(0, "first", Durability::Power).unwrap();
+        let mut gets = table.batch();
+        for key in 0..64 {
+            gets.get(key * 50).unwrap();
+        }
+        let now = || device.last_run().map_or(0, |report| report.now);
+        let before = now();
+        assert_eq!(table.run(&gets, Durability::Process).unwrap().first_error(), None);
+        if round == 0 {
+            steps = now() - before;
+        }
+        device.simulator().unwrap().crash_at(Some(now() + steps * (round + 1) / 10));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let (table, is_over) = (&table, &is_over);
+                    scope.spawn(move || {
+                        let mut keys = (0..3000).map(|number| 1 + number * WRITERS + writer);
+                        let mut written = 0;
+                        // Some more after the device is lost.
+                        let mut more = 20;
+                        while more > 0
+                            && let Some(key) = keys.next()
+                        {
+                            table.put(key, &key.to_string()[..], Durability::Power).unwrap();
+                            more -= u32::from(is_over.load(Ordering::Relaxed));
+                            written += 1;
+                        }
+                        written
+                    })
+                })
+                .collect();
+            for _ in 0..4 {
+                assert_eq!(table.run(&gets, Durability::Process).unwrap().first_error(), None);
+            }
+            lost += u32::from(device.check().is_err());
+            is_over.store(true, Ordering::Relaxed);
+            let written: Vec<u64> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            assert_eq!(table.len(), 1 + written.iter().sum::<u64>(), "round {round}");
+            for (writer, count) in (0..).zip(written) {
+                for key in (0..count).map(|number| 1 + number * WRITERS + writer) {
+                    let there = table.get(key).unwrap();
+                    assert_eq!(there, Some(key.to_string().into_bytes()), "key {key}, round {round}");
+                }
+            }
+        });
+    }
+    assert!(lost > 4, "only {lost} were lost");
+}
+
 #[test]
 fn a_device_that_is_not_there_is_an_error_and_nothing_is_touched() {
     if warpkeep::devices().iter().any(|device| device.choice == DeviceChoice::Cuda(63)) {

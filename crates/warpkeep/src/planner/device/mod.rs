@@ -14,7 +14,7 @@ pub(crate) use rows::{enqueue_rows, execute_rows};
 
 use self::fused::RetryAnswers;
 use super::{Answer, SeenOf, StageOf, Target, lock_order, refusal, seen_by, stage, take_reads, write_all};
-use crate::index::{DeviceFailure, Planned};
+use crate::index::{DeviceFailure, DeviceTable as _, Planned};
 use crate::tables::Tables;
 use crate::{Error, Keeper, Result};
 
@@ -71,6 +71,18 @@ fn fall_back<P: Persist, T: Planned<P>>(target: &Target<'_, P, T>, error: Error)
         }
         None => Err(error),
     }
+}
+
+/// The same after a failed read: it takes the write lock only if the device is lost. A thread that waits for that lock while
+/// it holds enqueued gets may wait for one that waits for these.
+fn fall_back_from_read<P: Persist, T: Planned<P>>(
+    target: &Target<'_, P, T>,
+    device: &T::Device,
+    error: Error,
+) -> Result<()> {
+    let is_lost = matches!(error.device_failure(), Some(DeviceFailure::Lost));
+    let _lock = is_lost.then(|| device.write_lock());
+    fall_back(target, error)
 }
 
 /// The part of a batch that a device has decided. Nothing of it is visible yet, and the thread has the write lock.

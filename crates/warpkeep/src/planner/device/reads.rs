@@ -4,8 +4,8 @@ use warpkeep_core::{Answers, HostBatch, Operation, Status};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
-use super::{Target, fall_back};
-use crate::index::{DeviceReads as _, DeviceTable as _, HostGets, KeysFound, Planned};
+use super::{Target, fall_back_from_read};
+use crate::index::{DeviceReads as _, HostGets, KeysFound, Planned};
 use crate::planner::gets;
 use crate::{HostGetStrategy, Result};
 
@@ -75,10 +75,7 @@ fn read_to_rows<P: Persist, T: Planned<P>>(
             }
             Ok(counted.is_some())
         }
-        Err(error) => {
-            let _lock = device.write_lock();
-            fall_back(target, error).map(|()| false)
-        }
+        Err(error) => fall_back_from_read(target, device, error).map(|()| false),
     }
 }
 
@@ -118,9 +115,7 @@ fn read_one_by_one<P: Persist, T: Planned<P>>(
         }
     });
     if let Err(error) = done {
-        let lock = device.write_lock();
-        fall_back(target, error)?;
-        drop(lock);
+        fall_back_from_read(target, device, error)?;
         // Answered keys must not be answered again.
         target.table.get_many(keys[answered..].iter().copied(), |index, found| {
             gets::answer(answers, place(answered + index), found);

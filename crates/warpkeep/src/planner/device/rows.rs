@@ -12,7 +12,7 @@ use warpkeep_device::{Device, DeviceChoice, DevicePtr, Stream};
 use warpkeep_image::Persist;
 
 use super::fused::FusedCommit;
-use super::{fall_back, run, two_phase};
+use super::{fall_back, fall_back_from_read, run, two_phase};
 use crate::index::{
     DeviceReads as _, DeviceTable as _, EnqueuedGets, FusedRows, FusedWrites as _, GetRows, HostRows,
     PinnedColumns as _, Planned, RowOps, TwoPhaseStage, WriteLock, WriteRows, with_placed,
@@ -332,10 +332,7 @@ impl<P: Persist, T: Planned<P>> Rows<'_, P, T> {
         // SAFETY: as in `copied` and `put`.
         match unsafe { self.device.get_rows(self.target.table, &gets, self.stream) } {
             Ok(()) => Ok(true),
-            Err(error) => {
-                let _lock = self.device.write_lock();
-                fall_back(self.target, error).map(|()| false)
-            }
+            Err(error) => fall_back_from_read(self.target, self.device, error).map(|()| false),
         }
     }
 
