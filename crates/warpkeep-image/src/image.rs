@@ -158,10 +158,12 @@ impl<P: Persist> Image<P> {
                     what: format!("a length of {} chunks", state.chunks),
                 }
             })?;
+        // First: in a power cut an ordinary file may lose a growth that its state already records, and then it is not
+        // damaged but lost, as its contents are.
+        let attachment = judge(&state, &surroundings, path)?;
         if available < expected {
             return Err(ImageError::Truncated { path: path.to_path_buf(), found: available, expected });
         }
-        let attachment = judge(&state, &surroundings, path)?;
         // A file longer than the recorded length is a growth that was never published: those bytes do not count.
         region.set_len(expected);
         let image = Image {

@@ -71,6 +71,27 @@ fn who_is_trusted() {
     }
 }
 
+/// A power cut may take the growth of an ordinary file, and leave the state that records it.
+#[test]
+fn an_image_that_is_lost_need_not_have_its_length() {
+    let rebooted = Surroundings { identity: Identity { boot_id: [9; 16], ..here().identity }, ..here() };
+    let (whole, cut) = (memory(), memory());
+    let image = format(&whole);
+    image.begin(1).unwrap();
+    image.grow(6).unwrap();
+    // SAFETY: both are that long, and no other code uses them.
+    unsafe { cut.base().copy_from(whole.base(), 4 * MIN_CHUNK as usize) };
+    assert_eq!(verdict(&cut, rebooted), Err("not intact"));
+    for trusted in [here(), Surroundings { persistent: true, ..rebooted }] {
+        let error = attach(&cut, trusted).map(|_| ()).unwrap_err();
+        assert!(matches!(error, ImageError::Truncated { .. }), "{error}");
+    }
+    image.close(0).unwrap();
+    // SAFETY: as above.
+    unsafe { cut.base().copy_from(whole.base(), 4 * MIN_CHUNK as usize) };
+    assert!(matches!(attach(&cut, rebooted), Err(ImageError::Truncated { .. })), "it was closed");
+}
+
 #[test]
 fn what_is_remembered() {
     let memory = memory();

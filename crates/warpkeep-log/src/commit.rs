@@ -209,6 +209,15 @@ impl Commit {
         made.map_err(|cause| LogError::NoSegment { cause: Arc::new(cause) })
     }
 
+    /// The same, except for a record so small that [`Commit::back_pressure`] has provided for it: that makes the next
+    /// segment when an eighth of the current one is left.
+    pub(crate) fn make_room_if_large(&self, changes_len: usize) -> Result<(), LogError> {
+        match worst_footprint(changes_len) <= self.options.segment_bytes / 16 {
+            true => Ok(()),
+            false => self.make_room(changes_len),
+        }
+    }
+
     /// Memory for laying out a record of `changes_len` bytes.
     pub(crate) fn take_buffer(&self, changes_len: usize) -> Vec<u8> {
         self.lock().queue.take_buffer(changes_len)

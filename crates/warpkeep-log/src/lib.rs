@@ -51,7 +51,7 @@ pub use laid::{ChangeForm, LaidRecord, Piece, PieceLen};
 pub use log::{Log, Promise};
 pub use manifest_repair::{RepairedManifest, repair_manifest};
 pub use options::LogOptions;
-pub use os_disk::OsDisk;
+pub use os_disk::{OsDisk, create_durably};
 pub use read_only_disk::ReadOnlyDisk;
 pub use recovery::Recovery;
 pub use report::{RecoveryReport, TornTail};

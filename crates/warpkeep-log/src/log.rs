@@ -276,6 +276,11 @@ impl Log {
         self.commit.make_room(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
+    /// The same for a batch, if it is so large that [`Log::back_pressure`] may not have provided for it.
+    pub fn make_room_for(&self, batch: &ChangeBatch) -> Result<(), LogError> {
+        self.commit.make_room_if_large(batch.bytes().len())
+    }
+
     /// Appends a [laid-out](Log::lay) record, as [`Log::append`] does, without copying or checksumming it again.
     /// Refused if a piece is not finished.
     pub fn append_laid(
@@ -405,6 +410,11 @@ impl Log {
     /// Why no further segment could be made, if so: then writes are refused as soon as the current one is full.
     pub fn no_segment(&self) -> Option<Arc<LogError>> {
         self.commit.no_segment()
+    }
+
+    /// The failure that stopped the log, if it has stopped: it refuses every write from then on.
+    pub fn failure(&self) -> Option<LogError> {
+        self.directory.poison().check().err()
     }
 
     /// Whether a checkpoint would free space: some segments hold only records before it.

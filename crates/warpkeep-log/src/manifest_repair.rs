@@ -10,6 +10,7 @@ use crate::checkpoint::{CheckpointInfo, CheckpointReader, Described};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::files::Directory;
+use crate::image_note::ImageNote;
 use crate::layout::{FileName, PAGE, segment_name};
 use crate::log::file_with_data;
 use crate::manifest::Manifest;
@@ -40,10 +41,11 @@ pub struct RepairedManifest {
 /// counts as not closed.
 ///
 /// `image_epoch` is the epoch of the image that is used with it, if any. An opening that logged nothing leaves no
-/// other trace.
+/// other trace. `image` is noted as the image that the log was last used with.
 pub fn repair_manifest(
     disk: Arc<dyn Disk>,
     image_epoch: Option<u64>,
+    image: Option<ImageNote>,
 ) -> Result<Option<RepairedManifest>, LogError> {
     match Recovery::open(Arc::clone(&disk), LogOptions::default()) {
         Err(LogError::ManifestDamaged { .. } | LogError::ManifestMissing { .. }) => {}
@@ -65,7 +67,7 @@ pub fn repair_manifest(
         let what = "nothing beside it says what the store had".to_owned();
         return Err(LogError::ManifestDamaged { what });
     }
-    let mut manifest = describe(&directory, checkpoint, &numbers)?;
+    let mut manifest = Manifest { image, ..describe(&directory, checkpoint, &numbers)? };
     let info = match checkpoint {
         0 => None,
         _ => {

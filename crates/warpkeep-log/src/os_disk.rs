@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use crate::direct::{Buffers, Direct};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::layout::LOCK;
+use crate::layout::{LOCK, MANIFEST};
 use crate::options::LogOptions;
 use crate::writeback;
 
@@ -57,7 +57,7 @@ impl OsDisk {
         let file_mode = options.file_mode;
         let path = path.as_ref().to_owned();
         let shown = path.display().to_string();
-        create_durably(&path, options.directory_mode())
+        create_for_log(&path, options.directory_mode(), &mut |parent| fs::File::open(parent)?.sync_all())
             .map_err(|e| LogError::io("create the log directory", &shown, e))?;
         let directory =
             fs::File::open(&path).map_err(|e| LogError::io("open the log directory", &shown, e))?;
@@ -83,6 +83,13 @@ impl OsDisk {
         Ok(OsDisk { path, directory, lock, file_mode, owner: std::process::id(), buffers: Arc::default() })
     }
 
+    /// Renames the directory, which keeps its lock. No file of it may be open.
+    pub fn rename_directory(&mut self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)?;
+        to.clone_into(&mut self.path);
+        Ok(())
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -100,7 +107,11 @@ impl Drop for OsDisk {
 }
 
 /// Creates a directory and its missing parents so that they survive the machine: each new entry is synced.
-fn create_durably(path: &Path, mode: u32) -> io::Result<()> {
+pub fn create_durably(path: &Path, mode: u32) -> io::Result<()> {
+    create_with(path, mode, &mut |parent| fs::File::open(parent)?.sync_all())
+}
+
+fn create_with(path: &Path, mode: u32, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -108,12 +119,36 @@ fn create_durably(path: &Path, mode: u32) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    create_durably(parent, mode)?;
+    create_with(parent, mode, sync)?;
     match fs::DirBuilder::new().mode(mode).create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        // Made by another process, which may not have synced it yet.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => sync(parent),
         Err(e) => Err(e),
-        Ok(()) => fs::File::open(parent)?.sync_all(),
+        Ok(()) => sync(parent),
     }
+}
+
+/// The directory of a new log, whose entry, and that of the directory around it, must survive the machine: also if both
+/// exist, because what made them may have been killed before it synced them.
+fn create_for_log(path: &Path, mode: u32, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    create_with(path, mode, sync)?;
+    if path.join(MANIFEST).exists() {
+        return Ok(());
+    }
+    let path = path.canonicalize()?;
+    for directory in path.ancestors().skip(1).take(2) {
+        match sync(directory) {
+            // It was there before, and a store below it must not fail because this user cannot sync it.
+            Err(e) if is_unsyncable(&e) => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+fn is_unsyncable(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    matches!(error.kind(), InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported)
 }
 
 impl Disk for OsDisk {
@@ -227,4 +262,66 @@ fn write_zeros(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
         at += len as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directories that are synced while `path` is made.
+    fn synced(
+        path: &Path,
+        make: impl Fn(&Path, u32, &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()>,
+    ) -> Vec<PathBuf> {
+        let mut synced = Vec::new();
+        let mut sync = |directory: &Path| {
+            synced.push(directory.to_path_buf());
+            fs::File::open(directory)?.sync_all()
+        };
+        make(path, 0o700, &mut sync).expect("made");
+        assert!(path.is_dir());
+        synced
+    }
+
+    #[test]
+    fn each_new_entry_is_synced() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let root = scratch.path().canonicalize().expect("a path");
+        let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| root.join(name));
+        assert_eq!(synced(&c, create_with), [root, a, b]);
+        assert!(synced(&c, create_with).is_empty(), "all of it is there");
+    }
+
+    #[test]
+    fn the_entries_above_a_new_log_are_synced_although_they_are_there() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let root = scratch.path().canonicalize().expect("a path");
+        let (store, log) = (root.join("store"), root.join("store/log"));
+        fs::create_dir_all(&log).expect("made by a process that was killed");
+        assert_eq!(synced(&log, create_for_log), [store, root]);
+        fs::write(log.join(MANIFEST), b"").expect("written");
+        assert!(synced(&log, create_for_log).is_empty(), "an opening does not need it");
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_an_error() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut failing = |_: &Path| Err(io::Error::other("the disk"));
+        create_for_log(scratch.path(), 0o700, &mut failing).expect_err("it may be gone after a power cut");
+        let mut denied = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        create_for_log(scratch.path(), 0o700, &mut denied)
+            .expect("another user's directories were not made here");
+    }
+
+    #[test]
+    fn a_directory_keeps_its_lock_under_another_name() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let (old, new) = (scratch.path().join("old"), scratch.path().join("new"));
+        let mut disk = OsDisk::open(&old).expect("made");
+        disk.rename_directory(&new).expect("renamed");
+        assert_eq!(disk.path(), new);
+        assert!(matches!(OsDisk::open(&new), Err(LogError::Held { .. })));
+        disk.create("file").expect("a file");
+        assert!(new.join("file").is_file() && !old.exists());
+    }
 }

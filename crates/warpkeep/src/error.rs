@@ -87,6 +87,13 @@ pub enum Error {
         why: Arc<LogError>,
     },
 
+    /// The store has made as many changes since it was opened as it can number.
+    #[error(
+        "the store has numbered nearly all the changes that it can make in one opening, so writes are refused; what was \
+         committed is safe. Close the store and open it again; writing then goes on"
+    )]
+    VersionsExhausted,
+
     /// The image names commits that only its log can finish.
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,

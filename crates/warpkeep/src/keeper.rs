@@ -16,6 +16,9 @@ use crate::{Error, Items, Result, metrics};
 /// Items of a checkpoint after which it is noted how far it is.
 const NOTED: u64 = 1024;
 
+/// Versions of an opening that no write is admitted for any more: those that were admitted draw fewer, all together.
+const VERSIONS_IN_PROGRESS: u64 = 1 << 36;
+
 /// Keeps the items of an index through crashes of the process and of the machine.
 ///
 /// The index applies changes and serialises the writers of a key; the keeper decides the order of log and image,
@@ -27,6 +30,8 @@ pub struct Keeper<P: Persist, I> {
     /// Why there is none, if the store has one that could not be opened for writing.
     only_reads: Option<Arc<LogError>>,
     versions: AtomicU64,
+    /// Writes are admitted up to this version. Those of the next opening begin above it, and must be larger.
+    last_admitted: u64,
     checkpoints: Arc<Checkpoints>,
     owner: Owner,
     /// If the store is opened for reading: the locks that keep writers out.
@@ -37,12 +42,13 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
         let owner = heap.image().owner();
         let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
+        let last_admitted = Lsn::new(epoch, Lsn::MAX_COUNTER - VERSIONS_IN_PROGRESS).bits();
         let checkpoints = Arc::default();
         if let Some(log) = &log {
             let image = Arc::clone(heap.image());
             log.watch_settled(move |up_to| image.set_settled(epoch, up_to));
         }
-        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, held: None }
+        Keeper { heap, items, log, only_reads: None, versions, last_admitted, checkpoints, owner, held: None }
     }
 
     /// The process that opened the store.
@@ -122,14 +128,24 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     }
 
     /// A version larger than all before it, also those of earlier openings. Draw it while the key's writers are
-    /// serialised, so that versions of a key grow in the order of its changes.
+    /// serialised, so that versions of a key grow in the order of its changes. The write has been
+    /// [admitted](Keeper::admit), which keeps versions below those of the next opening.
     pub fn next_version(&self) -> u64 {
         self.versions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Reserves `count` consecutive versions; returns the first.
+    /// Reserves `count` consecutive versions for an admitted write; returns the first.
     pub fn next_versions(&self, count: u64) -> u64 {
         self.versions.fetch_add(count, Ordering::Relaxed) + 1
+    }
+
+    /// An error when the versions of this opening are nearly used up. A version of the next opening's range would let
+    /// a rebuild take an older value for the newer one.
+    fn check_versions(&self) -> Result<()> {
+        match self.versions.load(Ordering::Relaxed) <= self.last_admitted {
+            true => Ok(()),
+            false => Err(Error::VersionsExhausted),
+        }
     }
 
     /// Called before a write takes any lock: waits while too much is waiting to be logged, and takes the checkpoint
@@ -137,6 +153,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub fn admit(&self, durability: Durability) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
+        self.check_versions()?;
         match (&self.log, durability) {
             (None, Durability::Process) if self.only_reads.is_none() => Ok(()),
             (None, _) => Err(self.no_log()),
@@ -198,6 +215,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 _ => Err(self.no_log()),
             };
         };
+        // A full disk shows here, where the batch can still be refused.
+        log.make_room_for(changes)?;
         match durability {
             Durability::Process => {
                 // A batch that the log refuses must not take effect.

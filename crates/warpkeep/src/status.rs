@@ -12,8 +12,8 @@ use crate::{Error, Keeper, Store, Tables};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
-    /// Why writes are refused, or will be as soon as the log's last segment is full: no space for the log or for the image.
-    /// `None` if they are not.
+    /// Why writes are refused, or will be as soon as the log's last segment is full: no space for the log or for the image,
+    /// or a failure that stopped the log. `None` if they are not.
     pub refuses_writes: Option<String>,
     /// Its log; `None` if it has none.
     pub log: Option<LogStatus>,
@@ -67,8 +67,9 @@ impl<P: Persist> Store<P> {
         let log = keeper.log().filter(|_| keeper.owner().is_here());
         let only_reads = keeper.why_only_reads().cloned().map(|why| Error::OnlyReads { why }.to_string());
         let no_segment = || log?.no_segment().map(|cause| LogError::NoSegment { cause }.to_string());
+        let stopped = || log?.failure().map(|failure| failure.to_string());
         StoreStatus {
-            refuses_writes: only_reads.or_else(no_segment).or_else(|| self.image_full()),
+            refuses_writes: only_reads.or_else(stopped).or_else(no_segment).or_else(|| self.image_full()),
             log: log.map(|log| log_status(keeper, log)),
         }
     }

@@ -1,7 +1,6 @@
 //! A store: named tables in one image, with a log behind them.
 
 use std::fmt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +8,7 @@ use std::time::Instant;
 use warpkeep_core::{Change, ChangeKind, Seed};
 use warpkeep_device::{Device, DeviceChoice};
 use warpkeep_image::{Coherent, HeapUsage, Persist};
-use warpkeep_log::{ChangeBatch, OsDisk};
+use warpkeep_log::{ChangeBatch, OsDisk, create_durably};
 
 use crate::checkpointer::Checkpointer;
 use crate::device::DeviceOptions;
@@ -58,6 +57,15 @@ pub(crate) fn device_options(options: &StoreOptions) -> Result<DeviceOptions> {
     DeviceOptions { index, values, host_gets }.check()
 }
 
+/// The device that the options ask for.
+fn device_of(options: &StoreOptions) -> Result<Option<Device>> {
+    device_options(options)?;
+    Ok(match options.device {
+        DeviceChoice::Cpu => None,
+        choice => Some(Device::open(choice)?),
+    })
+}
+
 impl Store<Coherent> {
     /// Opens the store in a directory, or creates it: image and log lie there.
     pub fn open(directory: impl AsRef<Path>) -> Result<Store> {
@@ -67,12 +75,14 @@ impl Store<Coherent> {
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         // Before anything else is touched: a device that is not there is an error of its own.
-        device_options(&options)?;
-        let device = match options.device {
-            DeviceChoice::Cpu => None,
-            choice => Some(Device::open(choice)?),
-        };
-        Store::open_over(directory.as_ref(), options, device.as_ref())
+        let device = device_of(&options)?;
+        Store::open_over(directory.as_ref(), options, device.as_ref(), None)
+    }
+
+    /// The same, with the log directory that is locked already.
+    pub(crate) fn open_with_log(directory: &Path, options: StoreOptions, log: OsDisk) -> Result<Store> {
+        let device = device_of(&options)?;
+        Store::open_over(directory, options, device.as_ref(), Some(log))
     }
 
     /// Opens the store in a directory, or creates it, and runs its tables on a device that the caller has, such as one
@@ -91,15 +101,18 @@ impl Store<Coherent> {
     /// ```
     pub fn open_on(directory: impl AsRef<Path>, options: StoreOptions, device: &Device) -> Result<Store> {
         device_options(&options)?;
-        Store::open_over(directory.as_ref(), options, Some(device))
+        Store::open_over(directory.as_ref(), options, Some(device), None)
     }
 
-    fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
+    fn open_over(
+        directory: &Path,
+        options: StoreOptions,
+        device: Option<&Device>,
+        locked: Option<OsDisk>,
+    ) -> Result<Store> {
         let device_options = device_options(&options)?;
         options.checkpoints.check()?;
-        let mut private = std::fs::DirBuilder::new();
-        private.recursive(true).mode(options.log.directory_mode());
-        private.create(directory).map_err(Error::io(directory, "create it"))?;
+        create_durably(directory, options.log.directory_mode()).map_err(Error::io(directory, "create it"))?;
         crate::repair::Marker::check(directory)?;
         let place = ImageFile {
             path: options.image_path(directory),
@@ -109,9 +122,10 @@ impl Store<Coherent> {
             abandon: options.abandon_image,
             progress: options.progress.clone(),
         };
-        let log = match options.log_path(directory) {
-            None => None,
-            Some(path) => Some(LogPlace::new(OsDisk::open_with(path, &options.log)?, options.log)),
+        let log = match (locked, options.log_path(directory)) {
+            (Some(disk), _) => Some(LogPlace::new(disk, options.log)),
+            (None, Some(path)) => Some(LogPlace::new(OsDisk::open_with(path, &options.log)?, options.log)),
+            (None, None) => None,
         };
         let (keeper, mut report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
         if options.check_items && report.origin == Origin::Reattached {

@@ -35,7 +35,7 @@ fn flip(disk: &MemDisk, name: &str, at: usize) {
 }
 
 fn repair(disk: &MemDisk) -> Result<Option<RepairedManifest>, LogError> {
-    repair_manifest(Arc::new(disk.clone()), None)
+    repair_manifest(Arc::new(disk.clone()), None, None)
 }
 
 #[test]

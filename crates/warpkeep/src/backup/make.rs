@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use warpkeep_image::Persist;
-use warpkeep_log::{CopiedFile, Disk, Log, LogCopy, LogOptions, OsDisk, Recovery};
+use warpkeep_log::{CopiedFile, Disk, Log, LogCopy, LogOptions, OsDisk, Recovery, create_durably};
 
 use super::note::{NOTE, Note, NotedFile, damaged};
 use super::written_out::write_out;
@@ -40,7 +40,7 @@ impl<P: Persist> Store<P> {
             return Err(Error::NotEmpty { path: to.to_path_buf() });
         }
         let partial = partial(to)?;
-        std::fs::create_dir_all(parent(to)).map_err(Error::io(parent(to), "create it"))?;
+        create_durably(parent(to), 0o777).map_err(Error::io(parent(to), "create it"))?;
         // As private as the log is.
         let defaults = LogOptions::default();
         let file_mode = self.keeper.log().map_or(defaults.file_mode, Log::file_mode);

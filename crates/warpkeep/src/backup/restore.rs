@@ -72,8 +72,8 @@ pub fn restore(
     if !is_vacant(&log)? {
         return Err(Error::StoreExists { path: log });
     }
-    copy(backup, &note, &log, &options.log, progress)?;
-    match build(backup, directory, options, &note) {
+    let disk = copy(backup, &note, &log, &options.log, progress)?;
+    match build(backup, directory, options, &note, disk) {
         Ok(items) => Ok(RestoreReport {
             store_id: note.store_id.clone(),
             tables: note.tables.len() as u64,
@@ -82,34 +82,40 @@ pub fn restore(
             seconds: begun.elapsed().as_secs_f64(),
         }),
         Err(error) => {
-            // Both were made here, and the backup has all that was in them.
-            let _ = std::fs::remove_dir_all(&log);
-            let _ = std::fs::remove_file(&image);
+            // Both were made here, and the backup has all that was in them; unless another process has the store open.
+            if let Ok(_lock) = OsDisk::open(&log) {
+                let _ = std::fs::remove_file(&image);
+                let _ = std::fs::remove_dir_all(&log);
+            }
             Err(error)
         }
     }
 }
 
-/// Makes the log directory: under another name until it is whole.
+/// Makes the log directory: under another name until it is whole. It stays locked, so that no other process opens the
+/// store before it is built.
 fn copy(
     backup: &Path,
     note: &Note,
     log: &Path,
     options: &LogOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<()> {
+) -> Result<OsDisk> {
     let partial = partial(log)?;
     // Its lock keeps a second restoration away.
-    let disk = OsDisk::open_with(&partial, options)?;
+    let mut disk = OsDisk::open_with(&partial, options)?;
     clear_log(&partial)?;
     let copied = copy_files(backup, note, &disk, progress).and_then(|()| {
-        std::fs::rename(&partial, log).map_err(Error::io(log, "give the log its name"))?;
+        disk.rename_directory(log).map_err(Error::io(log, "give the log its name"))?;
         sync_directory(parent(log))
     });
-    if copied.is_err() {
-        let _ = std::fs::remove_dir_all(&partial);
+    match copied {
+        Ok(()) => Ok(disk),
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(&partial);
+            Err(error)
+        }
     }
-    copied
 }
 
 /// Copies the files of a backup and checks them.
@@ -170,9 +176,9 @@ fn copy_file(
 }
 
 /// Opens the store, which builds its image, and compares it with the note; returns the number of items.
-fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<u64> {
+fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note, disk: OsDisk) -> Result<u64> {
     let looking = options.clone();
-    let store = Store::open_with(directory, options)?;
+    let store = Store::open_with_log(directory, options, disk)?;
     let mut found = BTreeMap::new();
     for name in store.tables() {
         let items = store.table(&name)?.len();
@@ -200,4 +206,39 @@ fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) ->
         return Err(damaged(backup, what));
     }
     Ok(found.values().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use warpkeep_core::Durability;
+    use warpkeep_log::LogError;
+
+    use super::*;
+
+    /// Another process cannot open the store before it is whole, so a failure never takes the files of one in use.
+    #[test]
+    fn a_store_stays_locked_until_it_is_built() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let [original, backup, restored] =
+            ["original", "backup", "restored"].map(|name| scratch.path().join(name));
+        let store = Store::open(&original).expect("a store");
+        store
+            .create_typed::<u64, u64>("t", 10)
+            .expect("a table")
+            .put(&1, &11, Durability::Power)
+            .expect("put");
+        store.backup(&backup, &mut |_, _| ()).expect("a backup");
+        store.close().expect("closed");
+
+        let options = StoreOptions::default();
+        let note = Note::read(&backup).expect("a backup");
+        let log = options.log_path(&restored).expect("with a log");
+        let disk = copy(&backup, &note, &log, &options.log, &mut |_, _| ()).expect("copied");
+        let error = Store::open(&restored).map(|_| ()).expect_err("it is not built yet");
+        assert!(matches!(error, Error::Log(LogError::Held { .. })), "{error}");
+        assert!(!options.image_path(&restored).exists(), "nothing was made");
+        assert_eq!(build(&backup, &restored, options, &note, disk).expect("built"), 1);
+        let store = Store::open(&restored).expect("a store");
+        assert_eq!(store.typed::<u64, u64>("t").expect("a table").get(&1).expect("read"), Some(11));
+    }
 }

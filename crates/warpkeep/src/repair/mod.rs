@@ -105,18 +105,37 @@ fn change(
     what: &RepairOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RepairReport> {
-    // A store that cannot be repaired is refused before anything is changed.
-    let mut findings = {
-        let mut look = Look::hold(directory, options)?;
-        if let Some(error) = look.log_damage.take() {
-            return Err(error);
-        }
-        let found = look.salvaged_image(what.table.as_deref())?.ok_or_else(no_image)?;
-        if what.table.as_ref().is_some_and(|name| found.tables.get(name).is_none()) {
-            return Err(Error::NoTable { name: what.table.clone().unwrap_or_default() });
-        }
-        findings(&found, look.log.as_ref())?
-    };
+    let examined = examine(directory, options, what)?;
+    change_as_found(directory, options, what, examined, progress)
+}
+
+/// The findings, and the epoch of the image that they are about.
+struct Examined {
+    findings: Findings,
+    epoch: u64,
+}
+
+/// Refuses a store that cannot be repaired, before anything is changed.
+fn examine(directory: &Path, options: &StoreOptions, what: &RepairOptions) -> Result<Examined> {
+    let mut look = Look::hold(directory, options)?;
+    if let Some(error) = look.log_damage.take() {
+        return Err(error);
+    }
+    let found = look.salvaged_image(what.table.as_deref())?.ok_or_else(no_image)?;
+    if what.table.as_ref().is_some_and(|name| found.tables.get(name).is_none()) {
+        return Err(Error::NoTable { name: what.table.clone().unwrap_or_default() });
+    }
+    Ok(Examined { findings: findings(&found, look.log.as_ref())?, epoch: found.image().epoch() })
+}
+
+fn change_as_found(
+    directory: &Path,
+    options: &StoreOptions,
+    what: &RepairOptions,
+    examined: Examined,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RepairReport> {
+    let Examined { mut findings, epoch } = examined;
     let disk = match options.log_path(directory).filter(|path| path.is_dir()) {
         None => None,
         Some(path) => Some(Arc::new(OsDisk::open(path)?)),
@@ -125,8 +144,21 @@ fn change(
         Some(disk) if Log::exists(&*disk)? => Some(Recovery::open(disk, options.log.clone())?),
         _ => None,
     };
+    let place =
+        ImageFile { open: options.open.clone(), ..ImageFile::new(options.image_path(directory), Coherent) };
+    let attached = place.open()?.filter(|attached| attached.image.epoch() > 0).ok_or_else(no_image)?;
+    // Each opening for writing begins an epoch. Between examining and locking the store, another process may have
+    // written to it.
+    if attached.image.epoch() != epoch {
+        return Err(Error::Invalid(
+            "the store was opened by another process while it was examined; run the repair again".into(),
+        ));
+    }
+    if let Some(log) = &log {
+        check_goes_with(&attached.image, log)?;
+    }
     let marker = Marker::set(directory, &mut findings)?;
-    let report = in_place(directory, options, log.as_ref(), &findings, what, progress)?;
+    let report = in_place(attached.image, options, log.as_ref(), &findings, what, progress)?;
     drop(log);
     marker.remove()?;
     // A checkpoint brings log and image into agreement again.
@@ -146,17 +178,14 @@ fn change(
 
 /// Repairs the image in its file.
 fn in_place(
-    directory: &Path,
+    image: Image<Coherent>,
     options: &StoreOptions,
     log: Option<&Recovery>,
     findings: &Findings,
     what: &RepairOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RepairReport> {
-    let place =
-        ImageFile { open: options.open.clone(), ..ImageFile::new(options.image_path(directory), Coherent) };
-    let attached = place.open()?.filter(|attached| attached.image.epoch() > 0).ok_or_else(no_image)?;
-    let image = Arc::new(attached.image);
+    let image = Arc::new(image);
     let pending = image.pending()?;
     if log.is_none() && !pending.is_empty() {
         return Err(Error::LogNeeded);
@@ -226,4 +255,40 @@ fn check_goes_with(image: &Image<Coherent>, log: &Recovery) -> Result<()> {
 
 fn no_image() -> Error {
     Error::Invalid("there is no image to repair; open the store, which makes one".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use warpkeep_core::Durability;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_opened_since_it_was_examined_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (directory, options, what) =
+            (directory.path(), StoreOptions::default(), RepairOptions::default());
+        let open = || Store::open(directory).expect("a store");
+        let store = open();
+        store
+            .create_typed::<u64, u64>("t", 10)
+            .expect("a table")
+            .put(&1, &11, Durability::Power)
+            .expect("put");
+        store.close().expect("closed");
+
+        let examined = examine(directory, &options, &what).expect("it can be repaired");
+        assert!(examined.findings.exact, "the log has everything");
+        let store = open();
+        store.typed::<u64, u64>("t").expect("a table").put(&2, &22, Durability::Process).expect("put");
+        drop(store);
+        let error = change_as_found(directory, &options, &what, examined, &mut |_, _| ())
+            .expect_err("the findings are about an earlier state");
+        assert!(error.to_string().contains("run the repair again"), "{error}");
+
+        repair(directory, &options, &what, &mut |_, _| ()).expect("repaired");
+        let store = open();
+        let table = store.typed::<u64, u64>("t").expect("a table");
+        assert_eq!((table.get(&1).expect("read"), table.get(&2).expect("read")), (Some(11), Some(22)));
+    }
 }

@@ -481,3 +481,30 @@ fn a_log_that_missed_an_opening_is_owed_a_checkpoint() {
     let (store, _) = home.open().expect("rebuilt");
     assert_holds(&store, &model, "after the rebuild");
 }
+
+/// A rebuild keeps the change with the largest version, so none may reach into the range of the next opening.
+#[test]
+fn versions_never_reach_those_of_the_next_opening() {
+    let home = Home::on_disk();
+    let (store, _) = home.open().expect("a new store");
+    store.next_versions((1 << 40) - (1 << 36) - 1);
+    store.put(1, b"the last", Durability::Power).expect("the last that is admitted");
+    for durability in [Durability::Process, Durability::Power] {
+        for error in [store.put(1, b"refused", durability), store.delete(1, durability)] {
+            let error = error.expect_err("its version could reach the next opening's");
+            assert!(matches!(error, Error::VersionsExhausted), "{error}");
+            assert_remedy(&error, &["open it again"]);
+        }
+    }
+    assert_eq!(store.get(1).expect("a cell").as_deref(), Some(&b"the last"[..]));
+    store.checkpoint().expect("it needs no versions");
+    store.close().expect("closed");
+
+    let (store, _) = home.open().expect("clean");
+    store.put(1, b"newer", Durability::Power).expect("the versions begin anew");
+    drop(store);
+    home.lose_image();
+    let (store, report) = home.open().expect("rebuilt");
+    assert_eq!(report.origin, Origin::Rebuilt);
+    assert_eq!(store.get(1).expect("a cell").as_deref(), Some(&b"newer"[..]));
+}

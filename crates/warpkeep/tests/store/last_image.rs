@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use warpkeep::{Durability, Error, Origin, PeekSource, Result, Store, StoreOptions, peek};
+use warpkeep::{Durability, Error, Origin, PeekSource, Result, Store, StoreOptions, peek, repair_manifest};
 use warpkeep_image::{CreateOptions, MIN_CHUNK};
 
 struct Home(tempfile::TempDir);
@@ -166,6 +166,19 @@ fn what_replaced_the_image_does_not_stand_for_it() {
     }
 }
 
+/// What a power cut left of an image that had grown: less than its state records. A copy taken in use is as lost.
+#[test]
+fn a_lost_image_that_is_too_short_is_rebuilt() {
+    let (home, store) = Home::filled("image");
+    drop(store);
+    let (image, aside) = (home.at("image"), home.at("aside"));
+    fs::rename(&image, &aside).unwrap();
+    fs::copy(&aside, &image).unwrap();
+    fs::OpenOptions::new().write(true).open(&image).unwrap().set_len(4 * MIN_CHUNK).unwrap();
+    let store = home.open_without("image");
+    assert_eq!((store.report().origin, value(&store)), (Origin::Rebuilt, Some(11)));
+}
+
 /// A manifest without an image note is opened as by the program that wrote it.
 #[test]
 fn a_manifest_that_notes_no_image_is_as_good_as_ever() {
@@ -176,6 +189,32 @@ fn a_manifest_that_notes_no_image_is_as_good_as_ever() {
     assert_eq!((store.report().origin, value(&store)), (Origin::Rebuilt, Some(11)));
     drop(store);
     assert_elsewhere(home.open("image").map(|_| ()), &home.at("image"), &home.at("other"));
+}
+
+/// A manifest that was made anew notes the image, too.
+#[test]
+fn a_repaired_manifest_does_not_leave_the_image_behind() {
+    let (home, store) = Home::filled("image");
+    store.typed::<u64, u64>("t").unwrap().put(&1, &12, Durability::Process).unwrap();
+    drop(store);
+    let (image, other) = (home.at("image"), home.at("other"));
+    let copies = ["MANIFEST", "MANIFEST.2"].map(|name| home.store().join("log").join(name));
+    for copy in &copies {
+        fs::write(copy, b"no manifest").unwrap();
+    }
+    // An image that cannot be read has an unknown epoch, and may have writes that the log lacks.
+    let good = fs::read(&image).unwrap();
+    fs::write(&image, b"not an image").unwrap();
+    let error = repair_manifest(&home.store(), &home.options("image")).unwrap_err();
+    assert!(matches!(error, Error::Image(_)), "{error}");
+    assert!(copies.iter().all(|copy| fs::read(copy).unwrap() == b"no manifest"), "nothing was changed");
+    fs::write(&image, good).unwrap();
+
+    assert!(repair_manifest(&home.store(), &home.options("image")).unwrap().is_some());
+    assert_elsewhere(home.open("other").map(|_| ()), &other, &image);
+    assert!(!other.exists(), "nothing was made");
+    let store = home.open("image").unwrap();
+    assert_eq!((store.report().origin, value(&store)), (Origin::Reattached, Some(12)));
 }
 
 #[test]

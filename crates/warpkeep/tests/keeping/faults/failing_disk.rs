@@ -5,6 +5,7 @@ use std::path::Path;
 use warpkeep::engine::{Edit, LogPlace};
 use warpkeep::{Durability, Error, Origin};
 use warpkeep_crashlab::{DiskCall, Fault, LabDisk, Trace};
+use warpkeep_image::HeapOptions;
 use warpkeep_log::{LogError, LogOptions};
 
 use crate::common::{
@@ -313,6 +314,49 @@ fn a_failed_sync_poisons_until_the_store_is_opened_again() {
         assert_no_leak(&store, &found, "reopened");
         store.put(2, b"later", Durability::Power).expect("a good disk");
     }
+}
+
+/// A batch that no segment has room for is refused before it takes effect, and the log goes on.
+#[test]
+fn a_batch_larger_than_the_disk_does_not_stop_the_log() {
+    for durability in [Durability::Process, Durability::Power] {
+        let rig = Rig::new();
+        let store = rig.open().expect("a new store");
+        store.put(1, b"before", Durability::Power).expect("a good disk");
+        rig.disk.inject(Fault::after(DiskCall::Allocate, 0, libc::ENOSPC));
+        let before = content(&store);
+        let large = value_of(1, 48 << 10);
+        for _ in 0..3 {
+            let error = store.put(1, &large, durability).expect_err("there is no room for it");
+            assert!(matches!(error, Error::Log(LogError::NoSegment { .. })), "{error}");
+            assert_holds(&store, &before, "it took no effect");
+        }
+        store.put(2, b"small", Durability::Power).expect("the segment has room");
+        rig.disk.heal();
+        store.put(1, &large, durability).expect("there is room");
+        store.put(3, b"after", Durability::Power).expect("there is room");
+        let model = content(&store);
+        assert_no_leak(&store, &model, "with room again");
+        drop(store);
+        rig.home.lose_image();
+        assert_holds(&rig.open().expect("rebuilt"), &model, "rebuilt");
+    }
+}
+
+#[test]
+fn the_status_tells_that_the_log_has_stopped() {
+    let rig = Rig::new();
+    let place = rig.home.place();
+    let open = || warpkeep::Store::open_in(&place, Some(rig.log()), HeapOptions::default());
+    let store = open().expect("a new store");
+    let table = store.create_typed::<u64, u64>("t", 10).expect("a table");
+    assert_eq!(store.status().refuses_writes, None);
+    rig.disk.inject(Fault::nth(DiskCall::Sync, 1, libc::EIO));
+    table.put(&1, &2, Durability::Power).expect_err("its sync failed");
+    let why = store.status().refuses_writes.expect("the log has stopped");
+    assert!(why.contains("the log stopped") && why.contains("open the store again"), "{why}");
+    drop((table, store));
+    assert_eq!(open().expect("a good disk").status().refuses_writes, None);
 }
 
 /// An older copy of the log does not have the outcome of commits that it never saw.
