@@ -9,6 +9,8 @@
 //! Answers are given after that, when the batch has the requested durability.
 
 mod isolated;
+#[cfg(test)]
+mod tests;
 
 use parking_lot::MutexGuard;
 use warpkeep::Table;
@@ -26,9 +28,10 @@ use crate::traces::Trace;
 use crate::writes::Writes;
 use crate::{memcached, resp};
 
-pub(crate) use isolated::Aborted;
+pub(crate) use isolated::{Aborted, MOST};
 
-/// Approximate limit on the bytes of values that a batch returns. Commands beyond it wait for the next batch.
+/// Approximate limit on the bytes of values that a batch reads, on those that it makes and returns, and on those of answers
+/// that are known when commands are parsed. Commands beyond it wait for the next batch.
 pub(crate) const BUDGET: usize = 8 << 20;
 
 /// The bytes that connections have sent, which commands refer to.
@@ -171,6 +174,11 @@ impl Batch {
         self.push(command);
     }
 
+    /// Whether no more commands are to be added, of which there may be `limit`.
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.commands.len() >= limit || self.texts.len() > BUDGET
+    }
+
     /// Whether one of the commands added since there were `len` can change a key.
     pub(crate) fn writes_from(&self, len: usize) -> bool {
         self.commands[len..].iter().any(|command| command.verb.writes())
@@ -311,7 +319,7 @@ impl Batch {
     }
 
     /// Collects the changes to write.
-    fn note_writes(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs) {
+    fn note_writes(&mut self, inputs: &impl Inputs) {
         for (number, entry) in self.work.entries.list.iter().enumerate() {
             if !entry.changed {
                 continue;
@@ -327,13 +335,10 @@ impl Batch {
                 None => self.writes.push(Op::Delete, number as u32, key, &[]),
             }
         }
-        if self.writes.has_expiring {
-            keyspace.expiring.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
     }
 
     fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table, inputs: &impl Inputs) {
-        self.note_writes(keyspace, inputs);
+        self.note_writes(inputs);
         let entries = &mut self.work.entries;
         let mut refused = false;
         self.writes.run(keyspace, table, |number, status, version| {
@@ -376,7 +381,12 @@ impl Batch {
                 && self.work.entries.list[command.entry as usize].refused.is_some()
                 && *outcome != Outcome::Cut;
             if refused {
+                let made = self.work.made.len();
                 *outcome = self.work.execute(command, inputs);
+                if matches!(outcome, Outcome::Refused(_)) {
+                    // Nothing refers to what it made, and each of many commands may have made a large value.
+                    self.work.made.truncate(made);
+                }
             }
         }
     }
@@ -439,21 +449,24 @@ impl Work {
             verb if verb.is_memcached() => memcached::execute(self, command, inputs),
             _ => resp::execute(self, command, inputs),
         };
-        if command.entry != NONE
-            && let Outcome::Hit(current) | Outcome::MetaHit { current, .. } = outcome
-        {
-            self.given += current.value.len();
+        // Values that were read are limited when they are read.
+        if command.entry != NONE {
+            self.given += match outcome {
+                Outcome::Hit(current) | Outcome::MetaHit { current, .. } => current.value.len(),
+                Outcome::Bytes(place) => place.len(),
+                _ => 0,
+            };
         }
         outcome
     }
 
-    /// Whether it is for the next batch, because this one gives out enough already.
+    /// Whether it is for the next batch, because this one gives out or has made enough already.
     fn must_wait(&self, command: &Command) -> bool {
         if command.verb.overwrites() {
             return false;
         }
         let read = self.read_of(command);
-        self.given > self.budget || read != NONE && self.reads.was_put_off(read)
+        self.given + self.made.len() > self.budget || read != NONE && self.reads.was_put_off(read)
     }
 
     /// The read that a command depends on, if it does.

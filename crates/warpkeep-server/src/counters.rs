@@ -254,7 +254,7 @@ impl Counters {
             let _ = writeln!(text, "# TYPE warpkeep_server_{name} {kind}\nwarpkeep_server_{name} {value}");
         }
         let refuses = u8::from(self.trouble().is_some());
-        let _ = writeln!(text, "# HELP warpkeep_server_refuses_writes 1 while there is no space for writes.");
+        let _ = writeln!(text, "# HELP warpkeep_server_refuses_writes 1 while writes are refused.");
         let _ = writeln!(
             text,
             "# TYPE warpkeep_server_refuses_writes gauge\nwarpkeep_server_refuses_writes {refuses}"

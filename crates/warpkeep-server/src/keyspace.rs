@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use warpkeep::{Durability, KeySpec, ScanPosition, Store, Table, TableOptions, ValueSpec};
 use warpkeep_core::{Seed, hash_bytes};
 use warpkeep_image::ImageError;
@@ -39,8 +39,10 @@ pub(crate) struct Keyspace<'s> {
     table: RwLock<Table>,
     /// Databases that may have items, a bit each.
     used: AtomicU16,
-    /// Held while all items are thrown away.
+    /// Held while all items are thrown away. Its holder may wait for the table, so it is not taken with the table held.
     emptying: Mutex<()>,
+    /// Held while the server's own state is written. Its holder waits for neither of the above.
+    state: Mutex<()>,
     seed: Seed,
     tokens: AtomicU64,
     /// Recent requests, if items may be evicted.
@@ -90,6 +92,7 @@ impl<'s> Keyspace<'s> {
             touches: Touches::new(),
             table: RwLock::new(table),
             emptying: Mutex::new(()),
+            state: Mutex::new(()),
             seed: Seed(u64::from_le_bytes(random)),
             tokens: AtomicU64::new(0),
             evictor: settings.evict.then(|| Evictor::new(settings.eviction, settings.max_memory)),
@@ -118,29 +121,30 @@ impl<'s> Keyspace<'s> {
     /// Remembers that the items of now are to be thrown away at a moment.
     pub(crate) fn keep_flush(&self, moment: u64) -> Result<(), ServerError> {
         let _alone = self.emptying.lock();
-        let state = self.state()?;
         // With the table's number: when that table is dropped the flush is done, wherever a crash hits.
         let number = number_of(self.table.read().name());
         let value = [moment.to_le_bytes(), number.to_le_bytes()].concat();
-        state.put(FLUSH, value.as_slice(), self.durability)?;
+        let held = self.state.lock();
+        self.put_state(&held, FLUSH, &value)
+    }
+
+    /// Writes a part of the server's own state. Its table is created if there is none.
+    fn put_state(&self, _held: &MutexGuard<'_, ()>, name: &[u8], value: &[u8]) -> Result<(), ServerError> {
+        let state = match self.store.tables().iter().any(|name| name == STATE) {
+            true => self.store.table(STATE)?,
+            false => self.store.create_table(STATE, options(0)?)?,
+        };
+        state.put(name, value, self.durability)?;
         Ok(())
     }
 
-    /// The table of the server's own state; created if there is none.
-    fn state(&self) -> Result<Table, ServerError> {
-        Ok(match self.store.tables().iter().any(|name| name == STATE) {
-            true => self.store.table(STATE)?,
-            false => self.store.create_table(STATE, options(0)?)?,
-        })
-    }
-
-    /// Remembers that a database may have items.
+    /// Remembers that a database may have items. The caller may hold the table.
     pub(crate) fn use_database(&self, database: u8) -> Result<(), ServerError> {
         let bit = 1 << database;
         if self.used.load(Ordering::Acquire) & bit == 0 {
-            let _alone = self.emptying.lock();
+            let held = self.state.lock();
             let used = self.used.load(Ordering::Acquire) | bit;
-            self.state()?.put(USED, used.to_le_bytes().as_slice(), self.durability)?;
+            self.put_state(&held, USED, &used.to_le_bytes())?;
             self.used.store(used, Ordering::Release);
         }
         Ok(())
@@ -308,4 +312,39 @@ fn options(capacity: u64) -> Result<TableOptions, ServerError> {
     let key = KeySpec::variable(MAX_KEY as u32).map_err(warpkeep::Error::from)?;
     let value = ValueSpec::variable(ValueSpec::MAX).map_err(warpkeep::Error::from)?;
     Ok(TableOptions::new(key, value).capacity(capacity.max(1024)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use warpkeep::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_database_can_be_noted_while_a_flush_waits_for_the_table() {
+        let home = tempfile::tempdir().unwrap();
+        let options = StoreOptions { without_log: true, ..StoreOptions::default() };
+        let store = Store::open_with(home.path(), options).unwrap();
+        let keyspace = Keyspace::open(&store, &Settings::default()).unwrap();
+        let noted = std::thread::scope(|scope| {
+            let table = keyspace.table();
+            scope.spawn(|| keyspace.empty().unwrap());
+            while !keyspace.emptying.is_locked() {
+                std::thread::yield_now();
+            }
+            // As a transaction that writes to a database for the first time.
+            let (done, is_done) = mpsc::channel();
+            let keyspace = &keyspace;
+            scope.spawn(move || done.send(keyspace.use_database(5).is_ok()));
+            let noted = is_done.recv_timeout(Duration::from_secs(20));
+            drop(table);
+            noted
+        });
+        assert_eq!(noted, Ok(true), "it waits for the flush, which waits for the table");
+        assert!(!keyspace.is_only_database(0));
+        assert_eq!(used_databases(&store).unwrap(), 1 << 5 | 1);
+    }
 }

@@ -76,7 +76,7 @@ impl Control {
     /// Open connections keep their TLS parameters, and authenticated clients need not send the new password. After
     /// an error nothing has changed.
     pub fn reload(&self, settings: &Settings) -> Result<Vec<&'static str>, ServerError> {
-        settings.check()?;
+        settings.check_to_listen()?;
         let live = Live::of(settings)?;
         let before = &*self.begun_with;
         let fixed = [
@@ -97,6 +97,13 @@ impl Control {
                 "the server listens for TLS and has no certificate any more; name its files, or start the server again"
                     .to_owned(),
             ));
+        }
+        // The listeners stay those of the start, whatever addresses the new settings name.
+        if let (Some(address), None) = (before.public_address(), &live.access.password) {
+            return Err(ServerError::Setting(format!(
+                "the server listens on {address}, which other machines can reach, and there is no password any more; set one, or \
+                 start the server again"
+            )));
         }
         *self.current.live.lock() = Arc::new(live);
         self.current.changes.fetch_add(1, Ordering::Release);

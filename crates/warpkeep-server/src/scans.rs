@@ -59,6 +59,12 @@ impl Scans {
         }
     }
 
+    /// Whether there is no scan, and nothing held for one.
+    #[cfg(test)]
+    pub(crate) fn are_none(&self) -> bool {
+        self.positions.is_empty() && self.still.is_none()
+    }
+
     /// Drops all scans: the table was replaced.
     pub(crate) fn forget(&mut self) {
         self.positions.clear();

@@ -118,7 +118,7 @@ impl Mailbox {
 impl Server {
     /// Checks the settings and listens. Clients that connect wait until the server runs.
     pub fn bind(settings: Settings) -> Result<Server, ServerError> {
-        settings.check()?;
+        settings.check_to_listen()?;
         let backend = settings.io.choose()?;
         let live = Arc::new(Current::new(&settings)?);
         let mut listeners = Vec::new();
@@ -343,8 +343,7 @@ impl<'s> Shared<'s> {
         match delay {
             0 => {
                 self.flush_at.store(0, Ordering::Release);
-                self.scans.lock().forget();
-                self.keyspace.empty()
+                self.empty()
             }
             _ => {
                 let moment = crate::lifetime::Lifetime::memcached(i64::try_from(delay).unwrap_or(i64::MAX));
@@ -364,14 +363,56 @@ impl<'s> Shared<'s> {
         }
     }
 
+    /// Replaces the table of items by an empty one.
+    fn empty(&self) -> Result<(), ServerError> {
+        // Before, so that a full table can be rearranged; and after, because a client may have begun a scan meanwhile.
+        self.scans.lock().forget();
+        let emptied = self.keyspace.empty();
+        self.scans.lock().forget();
+        emptied
+    }
+
     fn flush_if_due(&self) {
         let at = self.flush_at.load(Ordering::Acquire);
         if at != 0
             && at <= crate::lifetime::now()
             && self.flush_at.compare_exchange(at, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && let Err(error) = self.keyspace.empty()
+            && let Err(error) = self.empty()
         {
             tracing::error!(%error, "the items were not thrown away");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpkeep::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_flush_that_comes_due_ends_scans() {
+        let home = tempfile::tempdir().unwrap();
+        let options = StoreOptions { without_log: true, ..StoreOptions::default() };
+        let store = Store::open_with(home.path(), options).unwrap();
+        let settings = Settings::default();
+        let keyspace = Keyspace::open(&store, &settings).unwrap();
+        let live = Arc::new(Current::new(&settings).unwrap());
+        let shared = Shared::new(keyspace, Arc::new(settings), live, Arc::new(Counters::default())).unwrap();
+        let open = || {
+            let table = shared.keyspace.table();
+            let mut scans = shared.scans.lock();
+            let position = scans.take(0, &table);
+            scans.keep(position);
+            assert!(!scans.are_none());
+        };
+        open();
+        shared.flush_at.store(1, Ordering::Release);
+        shared.flush_if_due();
+        assert_eq!(shared.keyspace.table().name(), "items.2");
+        assert!(shared.scans.lock().are_none());
+        open();
+        shared.flush(0).unwrap();
+        assert!(shared.scans.lock().are_none());
     }
 }

@@ -29,8 +29,8 @@ pub(crate) enum ServerCommand {
     FlushDatabase,
     /// `DBSIZE`.
     Count,
-    /// `SCAN`; the first argument is a pattern, if there is one.
-    Scan { cursor: u64, count: u64, any: bool },
+    /// `SCAN`; the first argument is a pattern, if there is to be one. Without `any` no key is of the requested type.
+    Scan { cursor: u64, count: u64, has_pattern: bool, any: bool },
     /// `KEYS`; the first argument is a pattern.
     Keys,
     /// `RANDOMKEY`.
@@ -123,8 +123,8 @@ impl ServerCommand {
                 Ok(count) => integer(out, count),
                 Err(error) => resp::error(out, &error.to_string()),
             },
-            ServerCommand::Scan { cursor, count, any } => {
-                let pattern = if first.is_empty() { b"*" } else { first };
+            ServerCommand::Scan { cursor, count, has_pattern, any } => {
+                let pattern = if has_pattern { first } else { b"*" };
                 scan(shared, (cursor, count), (database, pattern), any, out);
             }
             ServerCommand::Keys => keys(shared, database, first, out),

@@ -265,6 +265,12 @@ impl Session {
         Parsed::Some
     }
 
+    /// Whether a command that changes the session must wait for those before it: they may be cut from the batch, and
+    /// would be parsed again under its effect. Commands that are executed as one are not cut one by one.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.in_batch && !self.isolated
+    }
+
     /// Goes back to the beginning of a command, which is parsed again.
     pub(crate) fn rewind(&mut self, command: &Command) {
         self.at = command.at as usize;

@@ -165,14 +165,32 @@ impl Settings {
         if self.listen_tls.is_empty() && self.tls.is_some() {
             return wrong("there is a certificate, and no address to listen on for TLS; give one".to_owned());
         }
-        let mut all = self.listen.iter().chain(&self.listen_tls).chain(&self.http);
-        let public = all.find(|address| !address.ip().is_loopback());
-        if let (Some(address), None) = (public, &self.access.password) {
+        if let (Some(address), None) = (self.public_address(), &self.access.password) {
             return wrong(format!(
                 "{address} can be reached from other machines, and there is no password; set one, or listen on 127.0.0.1"
             ));
         }
         Ok(())
+    }
+
+    /// The same, for a server whose clients have sockets.
+    pub(crate) fn check_to_listen(&self) -> Result<(), ServerError> {
+        /// Commands of a batch, which take about 200 bytes each beside their keys and values.
+        const MOST: usize = 1 << 20;
+        self.check()?;
+        match self.batch > MOST {
+            true => Err(ServerError::Setting(format!(
+                "a batch of {} commands would take too much memory; take at most {MOST}",
+                self.batch
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// The first address that other machines can reach, if there is one.
+    pub(crate) fn public_address(&self) -> Option<SocketAddr> {
+        let mut all = self.listen.iter().chain(&self.listen_tls).chain(&self.http);
+        all.find(|address| !address.ip().is_loopback()).copied()
     }
 }
 
@@ -190,6 +208,14 @@ mod tests {
         assert!(settings.check().is_err_and(|error| error.to_string().contains("0.0.0.0:9311")));
         settings.access.password = Some("secret".into());
         assert!(settings.check().is_ok());
+    }
+
+    #[test]
+    fn a_batch_has_a_limit() {
+        let settings = Settings { batch: 1 << 20, ..Settings::default() };
+        assert!(settings.check_to_listen().is_ok());
+        let settings = Settings { batch: (1 << 20) + 1, ..Settings::default() };
+        assert!(settings.check_to_listen().is_err_and(|error| error.to_string().contains("1048577")));
     }
 
     #[test]

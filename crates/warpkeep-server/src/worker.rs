@@ -142,7 +142,7 @@ impl<'k, 's> Worker<'k, 's> {
         // More may be coming: it is taken along, for as long as a cycle lasts.
         while !self.live.cycle.is_zero()
             && !self.batch.commands.is_empty()
-            && self.batch.len() < self.live.batch
+            && !self.batch.is_full(self.live.batch)
             && begun.elapsed() < self.live.cycle
         {
             self.wait(events, Duration::ZERO)?;
@@ -269,7 +269,7 @@ impl<'k, 's> Worker<'k, 's> {
     /// Reads and parses input, until the batch is large.
     fn gather(&mut self, now: Instant) {
         for _ in 0..self.queue.len() {
-            if self.batch.len() >= self.live.batch {
+            if self.batch.is_full(self.live.batch) {
                 return;
             }
             let Some(number) = self.queue.pop_front() else { return };
@@ -315,7 +315,7 @@ impl<'k, 's> Worker<'k, 's> {
         let input = &input[..*filled];
         *pending = false;
         while input.len() - session.at >= *needed || session.skip > 0 && input.len() > session.at {
-            if self.batch.len() >= live.batch {
+            if self.batch.is_full(live.batch) {
                 *pending = true;
                 break;
             }

@@ -1,5 +1,6 @@
 //! The writes of a batch.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
@@ -97,6 +98,7 @@ impl Writes {
         if let Some(evictor) = &keyspace.evictor {
             self.make_room(keyspace, evictor, table);
         }
+        self.note_expiring(keyspace);
         for (&entry, &(status, version)) in self.entries.iter().zip(&self.answers) {
             each(entry, status, version);
         }
@@ -124,7 +126,15 @@ impl Writes {
                 evictor.make_room(keyspace, table, need);
             }
         }
+        self.note_expiring(keyspace);
         self.answers.iter().find_map(|&(status, _)| Refusal::of(status))
+    }
+
+    /// Has expired items looked for again. After the items are stored: a sweep that began before would miss them.
+    fn note_expiring(&self, keyspace: &Keyspace<'_>) {
+        if self.has_expiring {
+            keyspace.expiring.store(true, Ordering::Release);
+        }
     }
 
     /// Evicts other items for those that found no room.

@@ -47,8 +47,7 @@ impl Backup {
         let name = self.store.directory.to_str();
         let name = name.ok_or_else(|| Failure::Usage("a backup's name is text".to_owned()))?;
         let interrupt = Interrupt::listen()?;
-        let made =
-            served_backup::make(address, self.password_file.as_deref(), name, || !interrupt.is_wanted())?;
+        let made = served_backup::make(address, self.password_file.as_deref(), name, &interrupt)?;
         self.format.show(&made, || {
             format!(
                 "the server at {address} backed up {} with {} ({}) to {} in its directory, in {:.2} s\n",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How often the server is polled.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -24,12 +25,12 @@ pub(super) struct Made {
     pub(super) seconds: f64,
 }
 
-/// Has the server at an address make a backup, and waits for it while `go_on` returns true.
+/// Has the server at an address make a backup, and waits for it until a signal asks the program to stop.
 pub(super) fn make(
     address: &str,
     password_file: Option<&Path>,
     name: &str,
-    go_on: impl Fn() -> bool,
+    interrupt: &Interrupt,
 ) -> Result<Made, Failure> {
     let mut server = Connection::open(address)?;
     if let Some(path) = password_file {
@@ -53,10 +54,7 @@ pub(super) fn make(
                 return Err(Failure::error(format!("the server at {address} says '{told}': {what}")));
             }
         }
-        if !go_on() {
-            let what = "interrupted; the server goes on with the backup";
-            return Err(Failure::error(what));
-        }
+        interrupt.check_or("the server goes on with the backup")?;
     }
 }
 

@@ -1,7 +1,7 @@
 //! A file that is there as a whole or not at all.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -15,8 +15,8 @@ pub(crate) struct OutputFile {
 }
 
 enum To {
-    /// Written under another name, and renamed at the end.
-    File { writer: BufWriter<NamedTempFile>, path: PathBuf },
+    /// Written under another name, and renamed at the end. An existing file is replaced only if `force`.
+    File { writer: BufWriter<NamedTempFile>, path: PathBuf, force: bool },
     /// Something that cannot be renamed: a pipe, a device, standard output.
     Stream(BufWriter<Box<dyn Write>>),
 }
@@ -37,11 +37,7 @@ impl OutputFile {
             Ok(metadata) if !metadata.is_file() => {
                 stream(Box::new(OpenOptions::new().write(true).open(path).map_err(doing())?))
             }
-            Ok(_) if !force => {
-                return Err(Failure::error(format!(
-                    "{name} is there already; give --force to replace it, or another name"
-                )));
-            }
+            Ok(_) if !force => return Err(is_there(&name)),
             _ => {
                 let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let file = tempfile::Builder::new()
@@ -49,7 +45,7 @@ impl OutputFile {
                     .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
                     .tempfile_in(directory.unwrap_or(Path::new(".")))
                     .map_err(doing())?;
-                To::File { writer: BufWriter::with_capacity(BUFFER, file), path: path.to_path_buf() }
+                To::File { writer: BufWriter::with_capacity(BUFFER, file), path: path.to_path_buf(), force }
             }
         };
         Ok(OutputFile { to, name })
@@ -79,13 +75,25 @@ impl OutputFile {
         let doing = || Failure::io(format!("write {}", self.name));
         match self.to {
             To::Stream(mut writer) => writer.flush().map_err(doing()),
-            To::File { mut writer, path } => {
+            To::File { mut writer, path, force } => {
                 writer.flush().map_err(doing())?;
                 let file = writer.into_inner().map_err(|error| doing()(error.into_error()))?;
-                file.persist(&path).map(drop).map_err(|error| doing()(error.error))
+                // Another program may have made a file of this name since the start.
+                let placed = if force { file.persist(&path) } else { file.persist_noclobber(&path) };
+                match placed {
+                    Ok(_) => Ok(()),
+                    Err(error) if !force && error.error.kind() == ErrorKind::AlreadyExists => {
+                        Err(is_there(&self.name))
+                    }
+                    Err(error) => Err(doing()(error.error)),
+                }
             }
         }
     }
+}
+
+fn is_there(name: &str) -> Failure {
+    Failure::error(format!("{name} is there already; give --force to replace it, or another name"))
 }
 
 impl Write for OutputFile {
@@ -100,6 +108,35 @@ impl Write for OutputFile {
         match &mut self.to {
             To::File { writer, .. } => writer.flush(),
             To::Stream(writer) => writer.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_replaced_only_by_force() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("out.csv");
+        for force in [false, true] {
+            let _ = std::fs::remove_file(&path);
+            let mut output = OutputFile::create(&path, force).unwrap();
+            output.write_all(b"ours").unwrap();
+            std::fs::write(&path, "another's").unwrap();
+            let finished = output.finish();
+            let content = std::fs::read_to_string(&path).unwrap();
+            match force {
+                true => assert!(finished.is_ok() && content == "ours", "{content}"),
+                false => {
+                    let message = finished.unwrap_err().message();
+                    assert!(message.contains("out.csv is there already; give --force"), "{message}");
+                    assert_eq!(content, "another's");
+                }
+            }
+            // Nothing else is left behind.
+            assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
         }
     }
 }

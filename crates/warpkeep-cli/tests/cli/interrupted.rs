@@ -1,6 +1,7 @@
 //! Ctrl-C while a command is at work.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,5 +52,48 @@ fn an_interrupted_command_ends_as_shells_expect() {
         let stands = err.contains("items before it were loaded") || err.contains("nothing was loaded");
         assert!(err.contains("interrupted; ") && stands, "{err}");
         assert!(shop.ran("stat", &[], 0).out.contains("closed cleanly"));
+    }
+}
+
+#[test]
+fn an_interrupted_wait_for_a_served_backup_ends_as_shells_expect() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        // A server whose backup takes for ever.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let child = warpkeep()
+            .args(["backup", "monday", "--address", &address])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let (stream, _) = listener.accept().expect("a client");
+        stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        let mut answers = stream.try_clone().expect("a stream");
+        let mut requests = 0;
+        let begun = Instant::now();
+        for line in BufReader::new(stream).lines() {
+            // The client may end in the middle.
+            let Ok(line) = line else { break };
+            // The first request begins a backup, and the others ask how it goes.
+            if !line.starts_with('*') {
+                continue;
+            }
+            requests += 1;
+            let said = if requests == 1 { "+OK\r\n" } else { "+running monday\r\n" };
+            if answers.write_all(said.as_bytes()).is_err() {
+                break;
+            }
+            if requests == 3 {
+                let sent =
+                    Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status();
+                assert!(sent.expect("kill").success());
+            }
+            assert!(begun.elapsed() < LIMIT, "it goes on");
+        }
+        let output = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        assert!(err.contains("interrupted; the server goes on with the backup"), "{err}");
     }
 }

@@ -11,15 +11,15 @@ use crate::keyspace::Keyspace;
 use crate::outcome::{Outcome, Refusal};
 use crate::transaction::Watch;
 
-/// Bytes of values that a transaction may give out.
-const MOST: usize = 256 << 20;
+/// Bytes of values that a transaction may make and give out, and of answers that are known when its commands are parsed.
+pub(crate) const MOST: usize = 256 << 20;
 
 /// Why a batch was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aborted {
     /// A key that was watched has changed.
     Watched,
-    /// Its answers would have too many bytes.
+    /// Its answers and new values would have too many bytes.
     TooLarge,
     /// A change was not made.
     Refused(Refusal),
@@ -54,7 +54,7 @@ impl Batch {
         }
         self.work.entries.take_reads(&self.work.reads);
         self.execute(inputs);
-        if self.outcomes.contains(&Outcome::Cut) || self.work.made.len() > MOST {
+        if self.outcomes.contains(&Outcome::Cut) {
             return Err(Aborted::TooLarge);
         }
         let done = self.commit_as_one(keyspace, &table, inputs);
@@ -82,7 +82,7 @@ impl Batch {
         table: &Table,
         inputs: &impl Inputs,
     ) -> Result<(), Aborted> {
-        self.note_writes(keyspace, inputs);
+        self.note_writes(inputs);
         self.note_databases(keyspace, inputs)?;
         let _commit = keyspace.commits.begin();
         match self.writes.run_as_one(keyspace, table) {

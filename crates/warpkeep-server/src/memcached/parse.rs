@@ -16,7 +16,7 @@ use crate::span::Span;
 
 /// The longest line that is not a get.
 const LINE: usize = 2048;
-/// The longest get.
+/// The longest get, of a client that need not authenticate first.
 const GET_LINE: usize = 1 << 20;
 
 pub(super) const ERROR: &[u8] = b"ERROR\r\n";
@@ -69,7 +69,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
 fn without_end(session: &mut Session, input: &[u8], batch: &mut Batch) -> Parsed {
     let line = &input[session.at..];
     let is_get = [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|get| line.starts_with(get));
-    if line.len() > if is_get { GET_LINE } else { LINE } {
+    if line.len() > if is_get && session.authenticated { GET_LINE } else { LINE } {
         return session.say_and_close(batch, input.len(), TOO_LONG);
     }
     Parsed::NeedsMore(line.len() + 1)

@@ -17,6 +17,8 @@ const OK: &[u8] = b"+OK\r\n";
 /// Adds a command by its name in capitals.
 pub(super) fn command(to: &mut To<'_>, name: &[u8]) -> Parsed {
     match name {
+        // These change the session.
+        b"HELLO" | b"AUTH" | b"CLIENT" | b"RESET" if to.session.must_wait() => Parsed::Waits,
         b"PING" => ping(to),
         b"ECHO" if to.asked.len() == 2 => {
             let mut answer = Vec::new();

@@ -404,7 +404,7 @@ impl To<'_> {
             }
             index += 2;
         }
-        let command = ServerCommand::Scan { cursor, count, any };
+        let command = ServerCommand::Scan { cursor, count, has_pattern: pattern.is_some(), any };
         command.ask(self.session, self.batch, self.asked.next, [pattern, None], 0)
     }
 

@@ -86,11 +86,13 @@ pub(super) fn begin(to: &mut To<'_>) -> Parsed {
     if to.asked.len() != 1 {
         return to.refuse_wrong_number();
     }
-    let transaction = to.session.transaction.get_or_insert_default();
-    if transaction.open {
+    if to.session.transaction.as_ref().is_some_and(|transaction| transaction.open) {
         return to.say(b"-ERR MULTI calls can not be nested\r\n");
     }
-    transaction.open = true;
+    if to.session.must_wait() {
+        return Parsed::Waits;
+    }
+    to.session.transaction.get_or_insert_default().open = true;
     to.session.note();
     to.say(OK)
 }

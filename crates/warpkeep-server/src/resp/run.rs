@@ -1,7 +1,7 @@
 //! Executes transactions, and commands that need several keys at one moment.
 
 use super::encode::{Tally, encode, null};
-use crate::batch::{Aborted, Batch, Clients, Inputs};
+use crate::batch::{Aborted, Batch, Clients, Inputs, MOST};
 use crate::command::{Verb, bits};
 use crate::lifetime::now;
 use crate::server::Shared;
@@ -81,7 +81,7 @@ pub(crate) fn run_alone(batch: &mut Batch, shared: &Shared<'_>, session: &mut Se
 fn because(aborted: Aborted) -> &'static [u8] {
     match aborted {
         Aborted::Watched => b"-ERR a key that was watched has changed\r\n",
-        Aborted::TooLarge => b"-ERR the answers would take more than 256 MiB\r\n",
+        Aborted::TooLarge => b"-ERR the answers and new values would take more than 256 MiB\r\n",
         Aborted::Refused(refusal) => super::encode::refused(refusal),
     }
 }
@@ -130,13 +130,19 @@ fn parts(
         kept.session.in_batch = false;
         kept.session.halt = crate::session::Halt::No;
         kept.session.decoded.clear();
-        while kept.session.parse(kept.bytes, 0, &live.access, inner) == Parsed::Some {}
+        while kept.session.parse(kept.bytes, 0, &live.access, inner) == Parsed::Some {
+            if inner.texts.len() > MOST {
+                return Err(Aborted::TooLarge);
+            }
+        }
         if inner.commands.is_empty() {
             return Ok(());
         }
         if !inner.server_commands.is_empty() {
-            // Before anything of it is done.
-            Batch::new(&shared.keyspace.table()).run_isolated(&shared.keyspace, kept, now(), watched)?;
+            // Before anything of it is done. In its own statement, so that the table is released before the batch takes it
+            // again: a second hold would wait for a flush, which waits for the first.
+            let mut check = Batch::new(&shared.keyspace.table());
+            check.run_isolated(&shared.keyspace, kept, now(), watched)?;
             watched = &[];
         }
         server_commands::run_all(inner, shared, kept);

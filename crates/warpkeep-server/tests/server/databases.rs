@@ -107,3 +107,20 @@ fn a_time_far_away_is_a_time() {
     assert_eq!(client.call(&["GET", "a"]), "$1\r\nv\r\n");
     assert!(client.call(&["EXPIREAT", "a", "9223372036854775807"]).starts_with("-ERR invalid expire time"));
 }
+
+#[test]
+fn an_empty_pattern_matches_the_empty_key() {
+    let server = Running::start(settings());
+    let peer = Peer::redis();
+    for address in [Some(server.address), peer.as_ref().map(|peer| peer.address)].into_iter().flatten() {
+        let mut client = Client::resp(address);
+        client.call(&["MSET", "a", "1", "b", "1"]);
+        let scan = ["SCAN", "0", "MATCH", "", "COUNT", "1000"];
+        assert_eq!(client.call(&scan), "*2\r\n$1\r\n0\r\n*0\r\n");
+        assert_eq!(client.call(&["KEYS", ""]), "*0\r\n");
+        client.call(&["SET", "", "1"]);
+        assert_eq!(client.call(&scan), "*2\r\n$1\r\n0\r\n*1\r\n$0\r\n\r\n");
+        assert_eq!(client.call(&["KEYS", ""]), "*1\r\n$0\r\n\r\n");
+        assert!(client.call(&["SCAN", "0", "COUNT", "1000"]).starts_with("*2\r\n$1\r\n0\r\n*3\r\n"));
+    }
+}

@@ -12,6 +12,7 @@ mod databases;
 mod differential;
 mod eviction;
 mod faults;
+mod flush;
 mod full_disk;
 mod harness;
 mod kill;

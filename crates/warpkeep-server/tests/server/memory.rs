@@ -145,3 +145,55 @@ fn clients_see_their_own_writes_in_order_while_writes_wait() {
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
 }
+
+/// The answers to commands that are sent in pieces, each when those before it are answered.
+fn answers_to(setup: &[Vec<u8>], pieces: &[Vec<u8>]) -> Vec<u8> {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let server = MemoryServer::new(&store, settings()).unwrap();
+    let mut worker = server.worker();
+    let client = worker.connect();
+    worker.send(client, &setup.concat());
+    run_dry(&mut worker);
+    take(&mut worker, client);
+    let mut answers = Vec::new();
+    for piece in pieces {
+        worker.send(client, piece);
+        run_dry(&mut worker);
+        answers.extend(take(&mut worker, client));
+    }
+    answers
+}
+
+/// A batch gives out 8 MiB. Commands beyond that wait for the next batch, and so do those after them.
+#[test]
+fn commands_that_change_the_session_wait_for_those_before_them() {
+    let value = "v".repeat(1_000_000);
+    let set = command(&["SET", "k", &value]);
+    let scripts: [(&str, &[&[&str]]); 5] = [
+        ("0", &[&["MULTI"], &["SET", "a", "1"], &["EXEC"], &["GET", "a"]]),
+        ("1", &[&["SET", "a", "1"], &["RESET"], &["EXISTS", "a"], &["SELECT", "1"], &["GET", "a"]]),
+        ("0", &[&["GET", "nothing"], &["HELLO", "3"], &["GET", "nothing"]]),
+        ("0", &[&["CLIENT", "GETNAME"], &["CLIENT", "SETNAME", "x"], &["CLIENT", "GETNAME"]]),
+        ("0", &[&["GET", "nothing"], &["AUTH", "default", "any"], &["GET", "nothing"]]),
+    ];
+    for (database, script) in scripts {
+        let setup = [command(&["SELECT", database]), set.clone()];
+        let mut pieces = vec![command(&["GET", "k"]); 20];
+        pieces.extend(script.iter().map(|words| command(words)));
+        let (at_once, one_by_one) = (answers_to(&setup, &[pieces.concat()]), answers_to(&setup, &pieces));
+        let end = |answers: &[u8]| {
+            let values = answers.iter().rposition(|&byte| byte == b'v').map_or(0, |last| last + 3);
+            String::from_utf8_lossy(&answers[values.min(answers.len())..]).into_owned()
+        };
+        assert!(
+            at_once == one_by_one,
+            "{script:?}: {} bytes, {:?}, and one by one {} bytes, {:?}",
+            at_once.len(),
+            end(&at_once),
+            one_by_one.len(),
+            end(&one_by_one)
+        );
+        assert!(one_by_one.len() > 20 * value.len());
+    }
+}

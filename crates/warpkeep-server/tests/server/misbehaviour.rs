@@ -1,11 +1,11 @@
 //! Browsers, clients of other protocols, and password guessers; and what the log and the counters report of them.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use warpkeep_server::{Access, Settings};
+use warpkeep_server::{Access, Server, Settings};
 
 use crate::harness::{Client, Running, command, settings};
 use crate::peers::{Peer, skip};
@@ -250,4 +250,45 @@ fn a_dump_tells_of_every_item() {
     let count = peer.stream.read(&mut their).unwrap();
     let their = String::from_utf8_lossy(&their[..count]).into_owned();
     assert_eq!(names(dump.lines().next().unwrap()), names(their.lines().next().unwrap()));
+}
+
+#[test]
+fn a_public_address_keeps_its_password() {
+    let public = || ([0, 0, 0, 0], 0).into();
+    let access = |password: &str| Access { password: Some(password.to_owned()) };
+    for bound in [
+        Settings { listen: vec![public()], access: access("sesame"), ..settings() },
+        Settings { http: Some(public()), access: access("sesame"), ..settings() },
+    ] {
+        let server = Server::bind(bound).unwrap();
+        let control = server.control();
+        let server = Running::of(server);
+        let address = SocketAddr::from(([127, 0, 0, 1], server.address.port()));
+        // These settings alone make sense: they listen on this machine only.
+        let error = control.reload(&Settings::default()).unwrap_err().to_string();
+        assert!(error.contains("0.0.0.0:0") && error.contains("password"), "{error}");
+        let script = |password: &str| [command(&["GET", "a"]), command(&["AUTH", password])].concat();
+        let refused = b"-NOAUTH Authentication required.\r\n+OK\r\n";
+        assert_eq!(Client::resp(address).ask(&script("sesame")), refused);
+        // Another password is taken.
+        let changed = control.reload(&Settings { access: access("another"), ..Settings::default() });
+        assert!(changed.unwrap().contains(&if server.http.is_some() { "http" } else { "listen" }));
+        assert_eq!(Client::resp(address).ask(&script("another")), refused);
+    }
+}
+
+#[test]
+fn a_client_without_the_password_cannot_send_a_long_get() {
+    let access = Access { password: Some("sesame".into()) };
+    let server = Running::start(Settings { access, ..settings() });
+    let get = format!("get {}", "a".repeat(4096));
+    let mut client = server.memcached();
+    client.stream.write_all(get.as_bytes()).unwrap();
+    assert_eq!(client.rest(), b"CLIENT_ERROR line too long\r\n");
+    // With the password it can, in pieces as well.
+    let mut client = server.memcached();
+    assert_eq!(client.say("set x 0 0 8\r\nx sesame\r\n"), "STORED\r\n");
+    client.stream.write_all(format!("get {}", "a ".repeat(4096)).as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(client.say("a\r\n"), "END\r\n");
 }

@@ -271,3 +271,26 @@ fn lines_are_commands() {
     // memcached's words stay memcached's.
     assert_eq!(server.memcached().say("get a\r\n\r\n"), "VALUE a 0 3\r\nq q\r\nEND\r\nERROR\r\n");
 }
+
+#[test]
+fn a_transaction_cannot_make_values_without_end() {
+    let server = Running::start(settings());
+    let mut client = server.resp();
+    client.call(&["SET", "k", &"v".repeat(1_000_000)]);
+    let change = command(&["SETRANGE", "k", "0", "x"]);
+    let transaction = |commands: &[u8], count: usize| {
+        [command(&["MULTI"]), commands.repeat(count), command(&["EXEC"])].concat()
+    };
+    let said = String::from_utf8(client.ask(&transaction(&change, 300))).unwrap();
+    let too_much = "-EXECABORT Transaction discarded because of: the answers and new values would take more than 256 MiB\r\n";
+    assert!(said.ends_with(too_much), "{}", &said[said.len().saturating_sub(200)..]);
+    assert_eq!(client.call(&["GETRANGE", "k", "0", "1"]), "$2\r\nvv\r\n");
+    // Parts of values count as well.
+    let said =
+        client.ask(&transaction(&[&change[..], &command(&["GETRANGE", "k", "0", "-1"])].concat(), 150));
+    assert!(said.ends_with(too_much.as_bytes()));
+    // Outside of a transaction there is no limit.
+    let said = client.ask(&change.repeat(300));
+    assert_eq!(said, b":1000000\r\n".repeat(300));
+    assert_eq!(client.call(&["GETRANGE", "k", "0", "1"]), "$2\r\nxv\r\n");
+}
