@@ -93,8 +93,9 @@ fn cycles(
             thread.send((requests % count as u64) as usize, due);
             requests += 1;
         }
-        let ends = begins + thread.batch_at(begins)?;
-        begins = ends.max(begins + cycle);
+        // At a low rate there are cycles without a request.
+        let took = if thread.is_idle() { Duration::ZERO } else { thread.batch_at(begins)? };
+        begins += took.max(cycle);
     }
     Ok(thread.latencies())
 }

@@ -149,6 +149,11 @@ impl<'k, 's, 'c> Thread<'k, 's, 'c> {
         Ok(self.batch()?.1)
     }
 
+    /// Whether no client waits for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.clients.outstanding() == 0
+    }
+
     /// The time from when requests were due until their answers were there.
     pub(super) fn latencies(&self) -> Latencies {
         self.clients.latencies().clone()
