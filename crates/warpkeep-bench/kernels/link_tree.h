@@ -162,23 +162,28 @@ template <bool BesideWriters, u32 Pairs = kTreePairs> struct TreeTile {
         }
     }
 
+    // The number of a leaf's pairs between two bounds. They are written, in order, behind `count` others, as far as there is room.
+    WK_DEVICE u32 pairs_between(const Node& leaf, u32 low, u32 high, u32* keys, u32* values, u32 room, u32 count) const {
+        u32 key = key_of(leaf.own), rank = 0;
+        // A leaf that is being split can have pairs that are to its right, too.
+        bool is_in = has_pair(leaf) && key >= low && key <= high && !leaf.link.goes_right(key);
+        for (u32 i = 0; i < Pairs; i++) {
+            u64 other = tile.shfl(is_in ? leaf.own : kNoPair, i);
+            rank += is_in && other < leaf.own;
+        }
+        if (is_in && count + rank < room) {
+            store(keys + count + rank, key);
+            store(values + count + rank, (u32)leaf.own);
+        }
+        return popc(tile.ballot(is_in));
+    }
+
     // The number of pairs between two bounds; writes as many as there is room for.
     WK_DEVICE u32 range(u32 low, u32 high, u32* keys, u32* values, u32 room) const {
         u32 count = 0;
         Node leaf = leaf_of(low);
         for (;;) {
-            u32 key = key_of(leaf.own), rank = 0;
-            // A leaf that is being split can have pairs that are to its right, too.
-            bool is_in = has_pair(leaf) && key >= low && key <= high && !leaf.link.goes_right(key);
-            for (u32 i = 0; i < Pairs; i++) {
-                u64 other = tile.shfl(is_in ? leaf.own : kNoPair, i);
-                rank += is_in && other < leaf.own;
-            }
-            if (is_in && count + rank < room) {
-                store(keys + count + rank, key);
-                store(values + count + rank, (u32)leaf.own);
-            }
-            count += popc(tile.ballot(is_in));
+            count += pairs_between(leaf, low, high, keys, values, room, count);
             if (leaf.link.right() == kNoRight || key_of(leaf.link.word) > high) return count;
             leaf = read(leaf.link.right());
         }

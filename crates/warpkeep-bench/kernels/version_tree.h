@@ -131,18 +131,7 @@ template <Form F> struct VersionTile : TreeTile<F != Form::Alone, kVersionPairs>
         u32 count = 0;
         Node leaf = leaf_at(low, snapshot);
         for (;;) {
-            u32 key = key_of(leaf.own), rank = 0;
-            // A leaf that is being split can have pairs that are to its right, too.
-            bool is_in = Base::has_pair(leaf) && key >= low && key <= high && !leaf.link.goes_right(key);
-            for (u32 i = 0; i < kVersionPairs; i++) {
-                u64 other = tile.shfl(is_in ? leaf.own : kNoPair, i);
-                rank += is_in && other < leaf.own;
-            }
-            if (is_in && count + rank < room) {
-                store(keys + count + rank, key);
-                store(values + count + rank, (u32)leaf.own);
-            }
-            count += popc(tile.ballot(is_in));
+            count += Base::pairs_between(leaf, low, high, keys, values, room, count);
             u32 right = leaf.link.right();
             if (right == kNoRight || key_of(leaf.link.word) > high) return count;
             leaf = contents(right, tile.shfl(Base::read_words(right), kVersionWord), snapshot);

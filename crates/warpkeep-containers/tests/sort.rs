@@ -197,7 +197,7 @@ fn short_buffers_are_refused_with_their_lengths() {
     let mut begins = device.allocate(4).unwrap();
     assert!(sorter.find_runs::<u64>(&keys, 5, &mut begins, &stream).is_err());
     sorter.sort::<u64>(&mut keys, 5, &stream).unwrap();
-    // Also if the bytes of so many elements are more than a number can be.
+    // Also if the number of bytes overflows.
     let refused = |result: Result<(), DeviceError>, count: usize| {
         assert!(matches!(result, Err(DeviceError::OutOfBounds { .. })), "{count}: {result:?}");
     };

@@ -216,7 +216,7 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
     }
 }
 
-/// Whether a device with this profile does so many writes from host memory.
+/// Whether a device with this profile executes a batch of this many writes from host memory.
 fn writes(device: DeviceChoice, profile: &DeviceProfile, operations: usize) -> bool {
     let least = if device == DeviceChoice::Sim { 0 } else { LEAST_KEYS };
     operations >= profile.written_from.max(least)

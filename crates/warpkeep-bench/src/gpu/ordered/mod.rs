@@ -323,7 +323,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// Different ranks in a random order, none of which were taken in the last turns if the map has so many.
+    /// Different ranks in a random order. They repeat ranks of an earlier turn only when all ranks of the map were taken.
     fn take<K: OrderedWord, V: OrderedWord>(&mut self, of: &Items<K, V>) -> Vec<u64> {
         let first = self.next * self.size;
         self.next += 1;

@@ -82,7 +82,7 @@ class ShardedEmbedding(_Module):
         try:
             self.rows.check_ids(ids)
         except (TypeError, ValueError) as error:
-            # The other processes wait for this one: they are told, and refuse the call as well.
+            # The other processes wait for this one. Its counts make them refuse the call, too.
             refused, ids = error, ids.new_zeros(0, dtype=torch.int64)
         unique, places = torch.unique(ids.to(torch.int64), return_inverse=True)
         owners = owner_of(unique, self.ranks)
